@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 
 from navarch.core.budget import cost
 from navarch.core.errors import (
@@ -18,6 +19,7 @@ from navarch.core.errors import (
     InstanceNotFoundError,
     OutcomeUnknownError,
     ProviderError,
+    QuotaError,
     RejectedError,
     TransientError,
 )
@@ -32,6 +34,17 @@ from navarch.core.instance import (
 )
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
+
+
+class ApiFailure(StrEnum):
+    """The ways in which calls fail during an outage of a provider's API."""
+
+    FAIL = "fail"
+    """An error at once, without an effect."""
+    TIME_OUT = "time_out"
+    """No effect and no answer: the client gives up after a minute."""
+    HANG = "hang"
+    """The call is carried out and answered ten minutes late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +90,10 @@ class Habits:
     blocks: Mapping[str, int] | None = None
     """The number of machines that fit into each network block; None: the cloud reports no blocks.
     The block `ZONE/NAME` is in that zone; a block without a zone is in every zone."""
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    """The most concurrent machines of each type that the account may have; `TYPE spot` for spot."""
+    outages: Mapping[str, ApiFailure] = field(default_factory=dict)
+    """How calls fail now, by the zone of the machine; the entry "" is for all calls."""
     surveyed_after_s: float = 0.0
     """How long after its launch the cloud reports a machine's position."""
     unchecked: bool = False
@@ -98,10 +115,13 @@ class Habits:
             dead_on_arrival=0.0,
             dead_zones=frozenset(),
             stock=None,
+            quotas={},
+            outages={},
         )
 
 
 HANG_S = 600.0
+TIME_OUT_S = 60.0
 
 FOUND_DEAD_AFTER = timedelta(seconds=90)
 """How long after a machine dies its status check fails. EC2 checks once per minute."""
@@ -153,6 +173,8 @@ class SimulatedCloud:
     """Called when a machine restarts, with `reboot` or `power_cycle`."""
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
+    reachable: bool = True
+    """Whether there is a network between the control plane and the API."""
     _listed: dict[InstanceId, Instance] = field(default_factory=dict)
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
     """The times at which the listing changes, and the machine that changes it."""
@@ -185,6 +207,7 @@ class SimulatedCloud:
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, or fail with a drawn fault."""
+        await self._suffer_outage(request.zone)
         refusal = self._refusal(request)
         trouble = self._trouble("both", "mute", "lie", "hang")
         effect = refusal is None and trouble != "mute"
@@ -193,8 +216,8 @@ class SimulatedCloud:
             raise refusal
         if trouble == "mute":
             raise OutcomeUnknownError("the connection was lost")
-        if not self._in_stock(request):
-            raise _sold_out(request)
+        if self._over_quota(request) or not self._in_stock(request):
+            raise self._refused(request)
         machine = self._launch(request)
         if trouble == "both":
             machine.denied = True
@@ -207,6 +230,7 @@ class SimulatedCloud:
     ) -> Sequence[Instance | ProviderError]:
         """Start as many of these machines as there are, or fail with a drawn fault."""
         assert 1 < len(requests) <= self.habits.machines_per_call, len(requests)
+        await self._suffer_outage(requests[0].zone)
         refusal = self._refusal(requests[0])
         trouble = self._trouble("both", "mute", "lie", "hang")
         effect = refusal is None and trouble != "mute"
@@ -223,12 +247,13 @@ class SimulatedCloud:
             raise CapacityError(f"no {requests[0].instance_type} today")
         await self._answer(trouble)
         return [
-            self._instance(machine, InstanceStatus.PENDING) if machine else _sold_out(request)
+            self._instance(machine, InstanceStatus.PENDING) if machine else self._refused(request)
             for request, machine in zip(requests, machines, strict=True)
         ]
 
     async def terminate(self, instance: InstanceId) -> None:
         """Terminate one machine, or fail with a drawn fault."""
+        await self._suffer_outage(self._zone_of(instance))
         trouble = self._trouble("transient", "mute", "lie", "hang")
         effect = trouble not in ("transient", "mute")
         await self._travel(instance, lambda: self.end(instance) if effect else None)
@@ -245,6 +270,7 @@ class SimulatedCloud:
         await self._boot_again(instance, "power_cycle")
 
     async def _boot_again(self, instance: InstanceId, how: str) -> None:
+        await self._suffer_outage(self._zone_of(instance))
         trouble = self._trouble("transient", "mute", "lie")
         await self._answer()
         self.on_boot(self._reach(instance, trouble), how)
@@ -263,6 +289,7 @@ class SimulatedCloud:
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return the listing as of now, which may lag."""
+        await self._suffer_outage()
         await self._answer(self._trouble("transient"))
         self._catch_up(self.clock.now())
         return tuple(self._listed.values())
@@ -282,6 +309,7 @@ class SimulatedCloud:
 
     async def notices(self) -> Sequence[Announcement]:
         """Return the announcements about machines that still run."""
+        await self._suffer_outage()
         await self._answer(self._trouble("transient"))
         return [
             Announcement(instance=name, notice=notice)
@@ -309,6 +337,7 @@ class SimulatedCloud:
         self, instances: Sequence[InstanceId]
     ) -> Mapping[InstanceId, InstanceCheck]:
         """Return the status check of machines. It fails if the machine itself has died."""
+        await self._suffer_outage("")
         await self.clock.sleep(self.habits.call_s[1])
         if self.habits.unchecked:
             raise TransientError("the status checks are not available")
@@ -371,6 +400,17 @@ class SimulatedCloud:
             return CapacityError(f"no {request.instance_type} today")
         return None
 
+    def _over_quota(self, request: ProvisionRequest) -> bool:
+        limit = self.habits.quotas.get(_shelf(request))
+        if limit is None or request.token in self.tokens:
+            return False
+        return sum(_shelf(machine.request) == _shelf(request) for machine in self.alive()) >= limit
+
+    def _refused(self, request: ProvisionRequest) -> ProviderError:
+        if self._over_quota(request):
+            return QuotaError(f"the quota of {_shelf(request)} is used up")
+        return _sold_out(request)
+
     def _in_stock(self, request: ProvisionRequest, machines: int = 1) -> bool:
         """Return whether that many machines of one group can start, or a known one is returned."""
         if request.token in self.tokens and request.token not in self._forgotten:
@@ -415,7 +455,7 @@ class SimulatedCloud:
         return blocks[int(self.entropy.uniform(0, len(blocks) - 1e-9))]
 
     def _sell(self, request: ProvisionRequest) -> None:
-        if self._in_stock(request):
+        if self._in_stock(request) and not self._over_quota(request):
             self._launch(request)
 
     def _sell_many(self, requests: Sequence[ProvisionRequest]) -> list[Machine | None]:
@@ -431,7 +471,7 @@ class SimulatedCloud:
         machines: list[Machine | None] = []
         for request in requests:
             wanted = len(requests) - sum(x is not None for x in machines) if whole else 1
-            sold = self._in_stock(request, wanted)
+            sold = self._in_stock(request, wanted) and not self._over_quota(request)
             machines.append(self._launch(request, wanted) if sold else None)
         self._shared_calls[tokens] = machines
         if not self.habits.remembers_shared_tokens:
@@ -446,6 +486,24 @@ class SimulatedCloud:
             if draw < 0:
                 return kind
         return None
+
+    async def _suffer_outage(self, zone: str = "") -> None:
+        """Fail or delay a call while the whole API, or that zone of it, is out."""
+        if not self.reachable:
+            raise TransientError(f"no route to {self.name}")
+        failure = self.habits.outages.get(zone) or self.habits.outages.get("")
+        if failure is ApiFailure.FAIL:
+            await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
+            raise TransientError(f"{zone or self.name}: the service is unavailable")
+        if failure is ApiFailure.TIME_OUT:
+            await self.clock.sleep(TIME_OUT_S)
+            raise OutcomeUnknownError(f"{zone or self.name}: no answer within {TIME_OUT_S:.0f} s")
+        if failure is ApiFailure.HANG:
+            await self.clock.sleep(HANG_S)
+
+    def _zone_of(self, instance: InstanceId) -> str:
+        machine = self.machines.get(instance)
+        return "" if machine is None else machine.request.zone
 
     async def _travel(self, what: str, arrive: Callable[[], object]) -> None:
         """Delay the request. After a cancellation, half of the requests arrive nevertheless.

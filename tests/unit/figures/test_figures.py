@@ -3,10 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import pytest
+
 from navarch.core.event import Event, Recorded, Subject, about
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
+from navarch.core.records import evolve
 from navarch.sim.figures.figures import JobRecord, goodput_of, measure
+from navarch.sim.figures.interruptions import Interruption
 from navarch.sim.figures.reactions import duration_stats
 from navarch.sim.figures.timeline import GroundTruth, InjectedFault, Lease, RequestedOutage
 
@@ -115,6 +119,64 @@ def test_a_sound_machine_taken_out_of_service_is_a_false_cordon() -> None:
     assert measure(recorded, a_truth(faults=(a_fault(60),))).false_cordons == 1, "too early"
 
 
+@pytest.mark.parametrize(
+    ("kind", "destroyed"),
+    [("node.cordoned", 0), ("node.draining", 0), ("node.recovering", 0), ("node.retiring", 1)],
+)
+def test_every_action_on_a_sound_node_counts_even_out_of_service(kind: str, destroyed: int) -> None:
+    recorded = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (40, node("n"), "node.health", UNHEALTHY, ()),
+        (2000, node("n"), kind, READY, ()),
+    )
+    passed = a_truth(faults=(a_fault(40, cleared=60),))
+    broken = a_truth(faults=(a_fault(40),))
+
+    assert (measure(recorded, passed).false_cordons, measure(recorded, broken).false_cordons) == (
+        1,
+        0,
+    )
+    assert measure(recorded, passed).sound_destroyed == destroyed
+
+
+def test_a_node_counts_once_however_often_it_is_acted_on() -> None:
+    recorded = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (50, node("n"), "node.health", UNHEALTHY, ()),
+        (60, node("n"), "node.health", HEALTHY, ()),
+        (70, node("n"), "node.health", UNHEALTHY, ()),
+        (80, node("n"), "node.retiring", READY, ()),
+    )
+
+    figures = measure(recorded, a_truth())
+    assert (figures.false_cordons, figures.sound_destroyed) == (1, 1)
+
+
+def test_a_fault_of_the_software_explains_a_cordon_and_not_a_removal() -> None:
+    recorded = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (50, node("n"), "node.health", UNHEALTHY, ()),
+        (60, node("n"), "node.retiring", READY, ()),
+    )
+    driver = evolve(a_fault(40), in_machine=False)
+
+    figures = measure(recorded, a_truth(faults=(driver,)))
+    assert (figures.false_cordons, figures.sound_destroyed) == (0, 1)
+
+
+@pytest.mark.parametrize("reason", ["expired", "drifted", "costly", "maintenance"])
+def test_a_planned_replacement_is_counted_apart(reason: str) -> None:
+    first, last = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (50, node("n"), "node.retiring", READY, ()),
+    )
+    last = evolve(last, event=evolve(last.event, reason=f"{reason}: so"))
+
+    figures = measure([first, last], a_truth())
+    assert (figures.planned_replacements, figures.false_cordons) == (1, 0)
+    assert figures.sound_destroyed == 0
+
+
 def test_shrinking_a_pool_is_not_a_false_cordon() -> None:
     recorded = journal(
         (0, node("n"), "node.registered", READY, ()),
@@ -150,6 +212,37 @@ def test_percentiles_are_by_nearest_rank() -> None:
     stats = duration_stats(range(1, 101))
 
     assert (stats.count, stats.p50_s, stats.p95_s, stats.max_s) == (100, 50, 95, 100)
+
+
+def a_job(name: str = "j", **facts: object) -> JobRecord:
+    plain = {"queue": "q", "gpus": 8, "submitted": at(0), "finished": None, "kept_s": 3000.0}
+    return JobRecord(name=name, **{**plain, **facts})  # type: ignore[arg-type]
+
+
+def test_a_fault_that_ends_two_runs_of_a_job_counts_once_in_the_divisor() -> None:
+    hits = [
+        Interruption(job="j", at=at(100), node=NodeId("n")),
+        Interruption(job="j", at=at(160), node=NodeId("n")),
+        Interruption(job="j", at=at(900), node=NodeId("sound")),
+        Interruption(job="j", at=at(950)),
+    ]
+    goodput = goodput_of([a_job()], ended=at(3600), interruptions=hits, faults=[a_fault(100)])
+
+    assert goodput.interruptions_per_fault == 2.0
+    assert goodput.unprovoked_interruptions == 2
+    once = goodput_of([a_job()], ended=at(3600), interruptions=hits[:1], faults=[a_fault(100)])
+    assert once.interruptions_per_fault == 1.0
+    assert goodput_of([a_job()], ended=at(3600)).interruptions_per_fault is None
+
+
+def test_the_best_ettr_charges_restarts_half_a_checkpoint_interval_and_every_checkpoint() -> None:
+    job = a_job(restart_s=120.0, checkpoint_every_s=600.0, checkpoint_takes_s=30.0)
+    hit = [Interruption(job="j", at=at(100), node=NodeId("n"))]
+
+    assert goodput_of([job], ended=at(3600)).ettr_bound == round(1 / 1.05, 6)
+    bound = goodput_of([job], ended=at(3600), interruptions=hit, faults=[a_fault(100)]).ettr_bound
+    assert bound == round((1 - 420 / 3600) / 1.05, 6)
+    assert goodput_of([a_job()], ended=at(3600)).ettr_bound is None
 
 
 def test_ettr_weights_jobs_by_their_gpus() -> None:

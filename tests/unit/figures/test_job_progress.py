@@ -41,6 +41,16 @@ def test_a_drain_in_time_costs_nothing() -> None:
     assert job.lost_s == 0
 
 
+def test_the_last_checkpoint_before_a_drain_takes_time_as_well() -> None:
+    job = a_job(checkpoint_every=minutes(10), checkpoint_takes=minutes(1))
+    job.start(NOW)
+    job.stop(NOW + minutes(5), saved=True)
+
+    assert job.kept_s == 4 * 60
+    assert job.overhead_s == 60
+    assert job.lost_s == 0
+
+
 def test_a_job_without_checkpoints_begins_again() -> None:
     job = a_job()
     job.start(NOW)

@@ -10,9 +10,9 @@ from bases import FLEET, POOL, STRESS, Plain, changed, played
 
 from navarch.config.block import Named, Nested
 from navarch.config.kinds import ListOf
-from navarch.config.pool import PoolConfig
 from navarch.config.schema import keys_of
 from navarch.sim.runner.outcome import Outcome
+from navarch.sim.scenario.loading import SHARED
 from navarch.sim.scenario.scenario import Scenario
 
 Change = tuple[tuple[str | int, ...], object]
@@ -70,6 +70,28 @@ def event(action: str, target: str = "", at: str = "20m", **params: object) -> P
     return {**found, "target": target} if target else found
 
 
+SPOT_POOL: Change = (("pools", "p", "capacity_types"), ["spot"])
+PRICE, QUOTA = (*CLOUD, "price_changes", 0), (*CLOUD, "quotas", 0)
+RECLAIM, API = (*CLOUD, "spot_reclaims", 0), (*CLOUD, "api_outages", 0)
+PRICED: list[Change] = [
+    (PRICE[:-1], [{"at": "5m", "instance_type": "box", "price_per_hour": 50}]),
+]
+LIMITED: list[Change] = [(QUOTA[:-1], [{"instance_type": "box", "machines": 1}])]
+RECLAIMED: list[Change] = [
+    SPOT_POOL,
+    (RECLAIM[:-1], [{"at": "5m", "duration": "20m", "rate": 9}]),
+]
+API_OUT: list[Change] = [(API[:-1], [{"at": "0s", "duration": "5m"}])]
+LAYOUT, ISOLATION = (*CLOUD, "layout"), ("control_plane", "isolations", 0)
+LAID_OUT: list[Change] = [(LAYOUT, {"rack": 2, "switch": 2, "power_feed": 2})]
+ISOLATED: list[Change] = [(ISOLATION[:-1], [{"at": "15s", "duration": "20s"}]), *QUIET[:1]]
+UPDATE = ("events", 5, "params")
+ROLLED_OUT: list[Change] = [
+    (
+        ("events", 5),
+        event("roll_out", "all", "45s", scope="all", software="kernel", version="1", every="2s"),
+    )
+]
 CLOCK = ("events", 5, "params")
 DRIVER = event("install_driver", "n2", at="50s", driver="1")
 SKEWED: list[Change] = [(("events", 5), event("set_clock", "n1", at="5s"))]
@@ -107,6 +129,7 @@ CASES: dict[str, Case] = {
         True,
         (POOL_EVENT, event("inject_failure", "p-0", **HOT)),
     ),
+    "EventParams.true_health": on(FLEET, (*FAIL, "true_health"), "healthy"),
     "EventParams.lasting": on(
         FLEET,
         (*FAIL, "lasting"),
@@ -146,6 +169,19 @@ CASES: dict[str, Case] = {
         (("events", 5), event("partition", "r1-a", at="50s", scope="region")),
         (("events", 4), event("wait", at="41s")),
     ),
+    "EventParams.every": on(FLEET, (*UPDATE, "every"), "4s", *ROLLED_OUT),
+    "EventParams.duration": on(FLEET, (*FAIL, "duration"), "5s"),
+    "EventParams.software": on(FLEET, (*UPDATE, "software"), "image", *ROLLED_OUT),
+    "EventParams.version": on(FLEET, (*UPDATE, "version"), "2", *ROLLED_OUT),
+    "EventParams.new_machines": on(
+        POOL,
+        (*POOL_EVENT, "params", "new_machines"),
+        False,
+        (
+            POOL_EVENT,
+            event("roll_out", "all", at="1m", scope="all", software="image", version="1", **HOT),
+        ),
+    ),
     "EventParams.driver": on(FLEET, (*CLOCK, "driver"), "2", (("events", 5), DRIVER)),
     "EventParams.ahead": on(FLEET, (*CLOCK, "ahead"), "3h", *SKEWED),
     "EventParams.behind": on(FLEET, (*CLOCK, "behind"), "3h", *SKEWED),
@@ -168,6 +204,8 @@ CASES: dict[str, Case] = {
     "Partition.target": on(FLEET, ("network", "partitions", 0, "target"), "r2-a"),
     "CrashConfig.at": on(FLEET, ("control_plane", "crashes", 0, "at"), "31s"),
     "CrashConfig.down_for": on(FLEET, ("control_plane", "crashes", 0, "down_for"), "40s"),
+    "IsolationConfig.at": on(FLEET, (*ISOLATION, "at"), "20s", *ISOLATED),
+    "IsolationConfig.duration": on(FLEET, (*ISOLATION, "duration"), "25s", *ISOLATED),
     "AgentsConfig.fidelity": on(FLEET, ("agents", "fidelity"), "real"),
     "AgentsConfig.share": on(
         FLEET, ("agents", "share"), 0.0, (("agents",), {"fidelity": "real", "share": 1.0})
@@ -267,6 +305,28 @@ CASES: dict[str, Case] = {
     "CapacityStep.instance_type": on(POOL, (*CLOUD, "capacity", 0, "instance_type"), "other"),
     "CapacityStep.machines": on(POOL, (*CLOUD, "capacity", 0, "machines"), 1),
     "CapacityStep.reclaim": on(POOL, (*CLOUD, "capacity", 0, "reclaim"), False),
+    "LayoutConfig.rack": on(POOL, (*LAYOUT, "rack"), 1, *LAID_OUT),
+    "LayoutConfig.switch": on(POOL, (*LAYOUT, "switch"), 1, *LAID_OUT),
+    "LayoutConfig.power_feed": on(POOL, (*LAYOUT, "power_feed"), 1, *LAID_OUT),
+    "LayoutConfig.nvlink_domain": on(POOL, (*LAYOUT, "nvlink_domain"), 2, *LAID_OUT),
+    "CloudConfig.spot_prices": on(POOL, (*CLOUD, "spot_prices"), {"box": 9}, SPOT_POOL),
+    "PriceChange.at": on(POOL, (*PRICE, "at"), "6m", *PRICED),
+    "PriceChange.instance_type": on(POOL, (*PRICE, "instance_type"), "other", *PRICED),
+    "PriceChange.price_per_hour": on(POOL, (*PRICE, "price_per_hour"), 70, *PRICED),
+    "PriceChange.spot": on(POOL, (*PRICE, "spot"), True, *PRICED),
+    "QuotaStep.at": on(POOL, (*QUOTA, "at"), "30m", *LIMITED),
+    "QuotaStep.instance_type": on(POOL, (*QUOTA, "instance_type"), "box spot", *LIMITED),
+    "QuotaStep.machines": on(POOL, (*QUOTA, "machines"), 2, *LIMITED),
+    "SpotReclaim.at": on(POOL, (*RECLAIM, "at"), "20m", *RECLAIMED),
+    "SpotReclaim.duration": on(POOL, (*RECLAIM, "duration"), "1m", *RECLAIMED),
+    "SpotReclaim.rate": on(POOL, (*RECLAIM, "rate"), 0, *RECLAIMED),
+    "SpotReclaim.zone": on(POOL, (*RECLAIM, "zone"), "other", *RECLAIMED),
+    "SpotReclaim.instance_type": on(POOL, (*RECLAIM, "instance_type"), "other", *RECLAIMED),
+    "SpotReclaim.notice": on(POOL, (*RECLAIM, "notice"), "2m", *RECLAIMED),
+    "ApiOutage.at": on(POOL, (*API, "at"), "2m", *API_OUT),
+    "ApiOutage.duration": on(POOL, (*API, "duration"), "9m", *API_OUT),
+    "ApiOutage.failure": on(POOL, (*API, "failure"), "hang", *API_OUT),
+    "ApiOutage.zone": on(POOL, (*API, "zone"), "other", *API_OUT),
     "QueueConfig.parent": on(
         POOL,
         ("queues", "q", "parent"),
@@ -350,7 +410,7 @@ def leaves(cls: type) -> Iterator[str]:
         while isinstance(kind, ListOf | Named):
             kind = kind.each
         if isinstance(kind, Nested):
-            if kind.cls is not PoolConfig:
+            if kind.cls not in SHARED:
                 yield from leaves(kind.cls)
         else:
             yield f"{cls.__name__}.{name}"

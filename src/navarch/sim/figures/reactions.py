@@ -1,9 +1,9 @@
-"""Reactions to faults: time to detect, cordon and replace; and cordons of sound machines."""
+"""Reactions to faults: time to detect, cordon and replace."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
@@ -35,10 +35,6 @@ def duration_stats(seconds: Iterable[float]) -> DurationStats:
 
 def _percentile(known: list[float], share: float) -> float:
     return round(known[max(math.ceil(share * len(known)) - 1, 0)], 6)
-
-
-REPORT_DELAY_MAX = timedelta(minutes=5)
-"""For this long after a fault has cleared, a report about it may still arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,28 +96,3 @@ def first_faults(truth: GroundTruth) -> Iterator[InjectedFault]:
 def _already_cleared(fault: InjectedFault, at: datetime) -> bool:
     """Return whether the fault had cleared, so that the reaction has another cause."""
     return fault.cleared_at is not None and at > fault.cleared_at
-
-
-def count_false_cordons(timelines: Mapping[NodeId, NodeTimeline], truth: GroundTruth) -> int:
-    """Return the number of departures from service that neither a fault nor a request explains.
-
-    The reduced size of a pool, an operator's command and a reclaimed machine explain a departure; a
-    network failure between the machine and the control plane does not.
-    """
-    faults: dict[NodeId, list[InjectedFault]] = {}
-    for fault in truth.faults:
-        if fault.true_health is not Health.HEALTHY:
-            faults.setdefault(fault.node, []).append(fault)
-    unexplained = 0
-    for node, timeline in timelines.items():
-        requests = truth.requested_outages.get(node, ())
-        # Every second change of service is a departure.
-        for at, _, _, state in timeline.service_changes[1::2]:
-            if state.surplus or any(request.active(at) for request in requests):
-                continue
-            unexplained += not any(
-                fault.at <= at
-                and (fault.cleared_at is None or at <= fault.cleared_at + REPORT_DELAY_MAX)
-                for fault in faults.get(node, ())
-            )
-    return unexplained

@@ -26,7 +26,9 @@ class InjectedFault(msgspec.Struct, frozen=True, kw_only=True):
     xid: int | None = None
     gpu: int | None = None
     cause: str = "event"
-    """event, chaos, cascade, correlation, outage or operator."""
+    """event, chaos, cascade, correlation, outage or operator; or the software that is at fault."""
+    in_machine: bool = True
+    """Whether the machine is at fault; if not, its software is, and its hardware is sound."""
     detail: str = ""
     cleared_at: datetime | None = None
 
@@ -117,6 +119,7 @@ class NodeTimeline:
     state: NodeState = INITIAL
     """The state after the last event."""
     changes: list[StateChange] = field(default_factory=list)
+    """Every event, with the state after it."""
     service_changes: list[StateChange] = field(default_factory=list)
     """The changes with which the node entered and left service, alternately."""
 
@@ -163,7 +166,11 @@ def read_timelines(journal: Iterable[Recorded]) -> Timelines:
         kind, facts, before = event.kind, event.facts, timeline.state
         if kind == "node.requested":
             timeline.replaces = _replaced(event)
-        for_pool = kind == "node.retiring" and any(x[:5] == "pool/" for x in event.because)
+        for_pool = kind == "node.retiring" and any(
+            # A part of a gang that is given up is more than its pool wants, too.
+            x.startswith(("pool/", "gang/"))
+            for x in event.because
+        )
         state = _after(before, kind, facts.get("phase"), facts.get("health"), for_pool)
         timeline.state = state
         change = (event.at, kind, event.reason, state)

@@ -29,6 +29,7 @@ LOWER_IS_BETTER = (
     "replacement.",
     "undetected",
     "false_cordons",
+    "sound_destroyed",
     "leaks",
     "gpu_hours.lost",
     "gpu_hours.wasted",
@@ -37,6 +38,8 @@ LOWER_IS_BETTER = (
     "goodput.waited",
     "goodput.overhead",
     "goodput.interruptions",
+    "goodput.interruptions_per_fault",
+    "goodput.unprovoked_interruptions",
     "money.",
 )
 HIGHER_IS_BETTER = (

@@ -21,7 +21,7 @@ from navarch.sim.scenario.chaos import (
     OutageScope,
 )
 from navarch.sim.scenario.fleet import Startup
-from navarch.sim.scenario.kinds import FailureType, TargetScope, parse_percentage
+from navarch.sim.scenario.kinds import FailureType, TargetScope
 from navarch.sim.world.failure import Failure
 
 OUTAGE_XID = 79
@@ -266,12 +266,5 @@ class ChaosInjector:
 
     def _struck(self, outage: Outage) -> list[NodeId]:
         if outage.scope is OutageScope.PERCENTAGE:
-            return share_of(self.fleet, outage.target, self._chance(f"outage/{outage.name}"))
+            return self.fleet.share_of(outage.target, self._chance(f"outage/{outage.name}"))
         return self.fleet.within(_SCOPES[outage.scope], outage.target)
-
-
-def share_of(fleet: SimulatedFleet, target: str, chance: Chance) -> list[NodeId]:
-    """Return a percentage of all machines, as a whole number."""
-    share = parse_percentage(target) or 0.0
-    names = list(fleet.agents)
-    return chance.some(names, math.floor(len(names) * share + 0.5))

@@ -1,57 +1,34 @@
 """The event player: carries out the events of a scenario, one after the other."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.recovery import CommandKind
 from navarch.ports.clock import Clock
-from navarch.sim.kernel.clock import Chance
-from navarch.sim.runner.chaos import share_of
-from navarch.sim.runner.fleet import BY_DRIVER, SimulatedFleet
+from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.judging import judge, look_at
 from navarch.sim.runner.outcome import Happening, Verdict
 from navarch.sim.scenario.assertion import Assertion, AssertionType
 from navarch.sim.scenario.environment import Partition
 from navarch.sim.scenario.event import Action, EventParams, ScenarioEvent
 from navarch.sim.scenario.fleet import FleetNode
-from navarch.sim.scenario.kinds import FailureType, TargetScope
+from navarch.sim.scenario.kinds import FailureType, Software, TargetScope
 from navarch.sim.world.failure import Failure
-
-
-def partition_nodes(fleet: SimulatedFleet, scope: TargetScope, target: str) -> list[NodeId]:
-    """Disconnect the agents of a place from the control plane; return their nodes."""
-    nodes = nodes_in(fleet, scope, target)
-    fleet.environment.partitioned.update(nodes)
-    for node in nodes:
-        if node in fleet.agents:
-            fleet.agents[node].wake()
-    return nodes
 
 
 async def hold(fleet: SimulatedFleet, partition: Partition) -> None:
     """Disconnect a place at its time and for its duration."""
     clock = fleet.environment.clock
     await clock.sleep(partition.at.total_seconds())
-    nodes = partition_nodes(fleet, partition.scope, partition.target)
+    cut = fleet.cut_off(partition.scope, partition.target)
     await clock.sleep(partition.duration.total_seconds())
-    fleet.environment.partitioned.difference_update(nodes)
-
-
-def nodes_in(fleet: SimulatedFleet, scope: TargetScope, target: str) -> list[NodeId]:
-    """Return the machines of a place."""
-    match scope:
-        case TargetScope.NODE:
-            return [NodeId(target)]
-        case TargetScope.ALL:
-            return list(fleet.agents)
-        case TargetScope.PERCENTAGE:
-            return share_of(fleet, target, Chance(fleet.environment.entropy(f"partition/{target}")))
-    return fleet.within(scope, target)
+    fleet.reconnect((), [cut])
 
 
 POLL_S = 0.5
@@ -78,6 +55,8 @@ class EventPlayer:
     on_order: Callable[[NodeId], object] = lambda _: None
     """Called with a node that the scenario takes out of service."""
     on_happening: Callable[[Happening], None] = lambda _: None
+    spawn: Callable[[Coroutine[Any, Any, None]], object] = Coroutine.close
+    """Runs what takes time in the background, until the end of the run."""
     begin: float = 0.0
     verdicts: list[Verdict] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
@@ -131,13 +110,11 @@ class EventPlayer:
             self.note(action, target, _words(event.params))
         match action:
             case Action.INJECT_FAILURE:
-                self._inject(event)
+                self._on_each(event, lambda node: self._inject(node, event.params))
             case Action.RECOVER_FAILURE:
-                self._agent_of(target)
                 kind = event.params.failure_type
-                self.fleet.clear(
-                    NodeId(target), FailureType(kind) if kind else None, event.params.check
-                )
+                for node in self._targets(event):
+                    self.fleet.clear(node, FailureType(kind) if kind else None, event.params.check)
             case Action.ISSUE_COMMAND:
                 await self._command(event)
             case Action.WAIT_FOR_STATUS:
@@ -167,10 +144,12 @@ class EventPlayer:
                     )
                 self.crash(params.down_for.total_seconds() if params.down_for else 5.0)
             case Action.PARTITION:
-                partition_nodes(self.fleet, params.scope or TargetScope.NODE, target)
+                self.fleet.cut_off(params.scope or TargetScope.NODE, target)
             case Action.HEAL:
-                nodes = nodes_in(self.fleet, params.scope or TargetScope.NODE, target)
-                self.fleet.environment.partitioned.difference_update(nodes)
+                scope, fleet = params.scope or TargetScope.NODE, self.fleet
+                same = [cut for cut in fleet.cuts if (cut.scope, cut.target) == (scope, target)]
+                over = fleet.cuts if scope is TargetScope.ALL else same
+                fleet.reconnect(fleet.nodes_in(scope, target), over)
             case Action.RECLAIM:
                 self._agent_of(target)
                 if self.reclaim is None:
@@ -206,40 +185,83 @@ class EventPlayer:
                 )
                 self.fleet.drop_past_events(node)
             case Action.INSTALL_DRIVER:
-                scope, driver = params.scope or TargetScope.NODE, params.driver or ""
-                if scope is TargetScope.ALL:
-                    self.fleet.driver = driver  # For machines that start later as well.
-                for node in nodes_in(self.fleet, scope, target):
-                    self.fleet.install_driver(node, driver)
-                    if params.xid_code is not None:
-                        failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
-                        self.fleet.inject(node, failure, cause=BY_DRIVER)
+                self._install_driver(event)
+            case Action.ROLL_OUT:
+                self._roll_out(event)
             case Action.SET_CLOCK:
                 skew = (params.ahead or NO_TIME) - (params.behind or NO_TIME)
-                for node in nodes_in(self.fleet, params.scope or TargetScope.NODE, target):
+                for node in self._targets(event):
                     self.fleet.set_clock(node, skew.total_seconds())
 
-    def _inject(self, event: ScenarioEvent) -> None:
-        params = event.params
-        self._agent_of(event.target)
-        found = None
-        if params.check:
-            found = CheckResult(
-                check=params.check,
-                health=params.health or Health.UNHEALTHY,
-                reason=params.message or "",
-                fatal=bool(params.fatal),
-                lasting=bool(params.lasting),
-            )
-        failure = Failure(
-            kind=FailureType(params.failure_type or ""),
-            xid=params.xid_code,
-            gpu=params.gpu_index or 0,
-            message=params.message or "",
-            check_result=found,
-        )
-        if not self.fleet.inject(NodeId(event.target), failure, cause="event"):
-            self.note("log", event.target, f"{failure} is there already; nothing changes")
+    def _inject(self, node: NodeId, params: EventParams) -> None:
+        failure = _failure_of(params)
+        if not self.fleet.inject(node, failure, cause="event"):
+            self.note("log", node, f"{failure} is there already; nothing changes")
+        elif params.duration is not None:
+            self.spawn(self._clear_after(params.duration.total_seconds(), node, failure))
+
+    async def _clear_after(self, seconds: float, node: NodeId, failure: Failure) -> None:
+        await self._clock.sleep(seconds)
+        self.fleet.clear(node, failure.kind, failure.check or None)
+
+    def _install_driver(self, event: ScenarioEvent) -> None:
+        params, driver = event.params, event.params.driver or ""
+        if params.scope is TargetScope.ALL:
+            # For machines that start later as well.
+            self.fleet.versions[Software.DRIVER] = driver
+        for node in self.fleet.nodes_in(params.scope or TargetScope.NODE, event.target):
+            self.fleet.install(node, Software.DRIVER, driver)
+            if params.xid_code is not None:
+                failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
+                self.fleet.inject(node, failure, cause=Software.DRIVER)
+
+    def _roll_out(self, event: ScenarioEvent) -> None:
+        """Install a version on one machine after the other, and on machines that boot later."""
+        params, fleet = event.params, self.fleet
+        assert params.software is not None
+        software, version = params.software, params.version or ""
+        if params.failure_type is not None:
+            fleet.faulty[software, version] = _failure_of(params)
+        if params.new_machines:
+            fleet.versions[software] = version
+
+        def behind() -> list[NodeId]:
+            nodes = fleet.nodes_in(params.scope or TargetScope.NODE, event.target)
+            found = [fleet.agents[node] for node in nodes if node in fleet.agents]
+            return [agent.node for agent in found if getattr(agent, software) != version]
+
+        async def roll_out(every_s: float) -> None:
+            # Machines that are bought meanwhile with the old version come last.
+            while nodes := behind():
+                fleet.install(nodes[0], software, version)
+                await self._clock.sleep(every_s)
+            if params.new_machines is None and params.scope is TargetScope.ALL:
+                fleet.versions[software] = version
+
+        self.spawn(roll_out(params.every.total_seconds() if params.every else 0.0))
+
+    def _on_each(self, event: ScenarioEvent, act: Callable[[NodeId], None]) -> None:
+        """Act on every machine of an event: all at once, or one by one in the background."""
+        nodes, every = self._targets(event), event.params.every
+        if every is None:
+            for node in nodes:
+                act(node)
+            return
+
+        async def one_by_one(every_s: float) -> None:
+            for node in nodes:
+                if node in self.fleet.agents:
+                    act(node)
+                await self._clock.sleep(every_s)
+
+        self.spawn(one_by_one(every.total_seconds()))
+
+    def _targets(self, event: ScenarioEvent) -> list[NodeId]:
+        """Return the machines of an event: one that must be there, or those of a place."""
+        scope = event.params.scope or TargetScope.NODE
+        if scope is TargetScope.NODE:
+            self._agent_of(event.target)
+        return self.fleet.nodes_in(scope, event.target)
 
     async def _command(self, event: ScenarioEvent) -> None:
         kind, args = event.params.command_type, dict(event.params.command_args)
@@ -291,6 +313,27 @@ class EventPlayer:
     @property
     def _clock(self) -> Clock:
         return self.fleet.environment.clock
+
+
+def _failure_of(params: EventParams) -> Failure:
+    """Return the failure that the parameters of an event describe."""
+    found = None
+    if params.check:
+        found = CheckResult(
+            check=params.check,
+            health=params.health or Health.UNHEALTHY,
+            reason=params.message or "",
+            fatal=bool(params.fatal),
+            lasting=bool(params.lasting),
+        )
+    return Failure(
+        kind=FailureType(params.failure_type or ""),
+        xid=params.xid_code,
+        gpu=params.gpu_index or 0,
+        message=params.message or "",
+        check_result=found,
+        true_health=params.true_health,
+    )
 
 
 def _words(params: EventParams) -> str:

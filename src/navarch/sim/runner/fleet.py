@@ -1,6 +1,7 @@
 """The simulated fleet: every machine of a scenario, its active faults, and their record."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -15,18 +16,25 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
 from navarch.sim.figures.timeline import InjectedFault, Lease, RequestedOutage
+from navarch.sim.kernel.clock import Chance
 from navarch.sim.runner.environment import Environment
 from navarch.sim.scenario.fleet import FleetNode
-from navarch.sim.scenario.kinds import FailureType, TargetScope
+from navarch.sim.scenario.kinds import FailureType, Software, TargetScope, parse_percentage
 from navarch.sim.world.agent import SimAgent
 from navarch.sim.world.failure import SLOWER_BY, Failure
 from navarch.sim.world.product_agent import replay_recording, run_product_agent
 
-BY_DRIVER = "driver"
-"""The cause of a fault that another driver clears."""
-
 OnFault = Callable[[NodeId, Failure, str, int], None]
 """Called with a node, its failure, the cause, and the step of a cascade."""
+
+
+@dataclass(slots=True)
+class Cut:
+    """A place that the network separates from the control plane."""
+
+    scope: TargetScope
+    target: str
+    nodes: set[NodeId]
 
 
 @dataclass(slots=True)
@@ -64,8 +72,11 @@ class SimulatedFleet:
     _faults: dict[NodeId, list[ActiveFault]] = field(default_factory=dict)
     leases: dict[NodeId, Lease] = field(default_factory=dict)
     """The machines that the control plane did not buy."""
-    driver: str = ""
-    """The driver of machines that start from now on."""
+    versions: dict[Software, str] = field(default_factory=dict)
+    """The software of machines that start from now on."""
+    faulty: dict[tuple[Software, str], Failure] = field(default_factory=dict)
+    """The failure that machines with a version of a software show."""
+    cuts: list[Cut] = field(default_factory=list)
     cleared: int = 0
     """The number of faults that were repaired or have passed."""
     _boots: int = 0
@@ -121,7 +132,8 @@ class SimulatedFleet:
         agent.interval_s = self.timing.heartbeat_interval.total_seconds()
         agent.report_interval_s = self.timing.health_check_interval.total_seconds()
         agent.quiet = True
-        agent.driver = self.driver
+        for software, version in self.versions.items():
+            setattr(agent, software, version)
         agent.latency_s = self.latency_s
         agent.loss = lambda: self.loss
         if self.load is not None:
@@ -136,6 +148,13 @@ class SimulatedFleet:
         """Record that a machine is up."""
         node = agent.node
         self.agents[node] = agent
+        for cut in self.cuts:
+            # A share of the fleet is drawn once.
+            drawn = cut.scope is TargetScope.PERCENTAGE
+            if not drawn and node in self.nodes_in(cut.scope, cut.target):
+                cut.nodes.add(node)
+                self.environment.partitioned.add(node)
+        self._show_faulty_software(agent)
         if agent.place is not None:
             self.leases[node] = Lease(
                 node=node,
@@ -187,13 +206,61 @@ class SimulatedFleet:
         return "" if known is None else _PLACE[scope](known)
 
     def within(self, scope: TargetScope, target: str) -> list[NodeId]:
-        """Return the machines that are up in a rack, zone, region or at a provider."""
+        """Return the machines that are up in a rack, zone, region or pool, or at a provider."""
+        if scope is TargetScope.LABEL:
+            name, _, value = target.partition("=")
+            found = [(node, self.facts.get(node)) for node in self.agents]
+            return [node for node, facts in found if facts and facts.labels.get(name) == value]
         return [node for node in self.agents if self.where(node, scope) == target]
+
+    def nodes_in(self, scope: TargetScope, target: str) -> list[NodeId]:
+        """Return the nodes of a place: a node itself, whether or not it is up."""
+        match scope:
+            case TargetScope.NODE:
+                return [NodeId(target)]
+            case TargetScope.ALL:
+                return list(self.agents)
+            case TargetScope.PERCENTAGE:
+                chance = Chance(self.environment.entropy(f"partition/{target}"))
+                return self.share_of(target, chance)
+        return self.within(scope, target)
+
+    def share_of(self, target: str, chance: Chance) -> list[NodeId]:
+        """Return a percentage of all machines, as a whole number."""
+        share = parse_percentage(target) or 0.0
+        names = list(self.agents)
+        return chance.some(names, math.floor(len(names) * share + 0.5))
+
+    # The network
+
+    def cut_off(self, scope: TargetScope, target: str) -> Cut:
+        """Separate a place from the control plane, with the machines that start there meanwhile."""
+        nodes = self.nodes_in(scope, target)
+        cut = Cut(scope=scope, target=target, nodes=set(nodes))
+        self.cuts.append(cut)
+        self.environment.partitioned.update(nodes)
+        for node in nodes:
+            if node in self.agents:
+                self.agents[node].wake()
+        return cut
+
+    def reconnect(self, nodes: Iterable[NodeId], cuts: Iterable[Cut]) -> None:
+        """Reconnect `nodes` and end `cuts`, except nodes that another cut still separates."""
+        over, healed = list(cuts), set(nodes)
+        self.cuts = [cut for cut in self.cuts if cut not in over]
+        for cut in self.cuts:
+            cut.nodes -= healed
+        for cut in over:
+            healed |= cut.nodes
+        still = {node for cut in self.cuts for node in cut.nodes}
+        self.environment.partitioned.difference_update(healed - still)
 
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and has no injected fault."""
         agent = self.agents.get(node)
-        return agent is not None and not agent.replays and not self._faults.get(node)
+        if agent is None or agent.replays:
+            return False
+        return all(fault.failure.is_false_alarm for fault in self._faults.get(node, ()))
 
     def stops_work(self, node: NodeId) -> bool:
         """Return whether a program on that machine would end at once."""
@@ -227,7 +294,8 @@ class SimulatedFleet:
         if any(_identity(fault.failure) == _identity(failure) for fault in faults):
             return False
         now = self.environment.clock.now()
-        passing = failure.harm is Health.HEALTHY
+        # A false alarm lasts until it is cleared; the error of a program is over at once.
+        passing = failure.harm is Health.HEALTHY and not failure.is_false_alarm
         self.injuries.append(
             InjectedFault(
                 node=node,
@@ -239,6 +307,7 @@ class SimulatedFleet:
                 cause=cause,
                 detail=str(failure),
                 cleared_at=now if passing else None,
+                in_machine=cause not in list(Software),
             )
         )
         if not passing:
@@ -266,12 +335,11 @@ class SimulatedFleet:
         self.cleared += len(cleared)
         for fault in cleared:
             self._close(fault, now)
-            if fault.failure.kind is FailureType.NETWORK:
-                agent.unreachable = False
             result = fault.failure.result
             if result is not None and not result.lasting:
                 agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
             agent.wake()
+        self._show_silence(agent)
         if any(fault.failure.cleared_by_reboot for fault in cleared):
             agent.reboot(self._next_boot())
             for fault in left:
@@ -279,23 +347,29 @@ class SimulatedFleet:
         self.on_clear(node)
         return len(cleared)
 
-    def install_driver(self, node: NodeId, driver: str) -> None:
-        """Install another driver on a machine, which restarts and registers again."""
+    def install(self, node: NodeId, software: Software, version: str) -> None:
+        """Install another version on a machine, which restarts and registers again."""
         agent = self.agents.get(node)
         if agent is None or agent.replays:
             return
-        agent.driver = driver
+        setattr(agent, software, version)
         agent.reboot(self._next_boot())
         now, left = self.environment.clock.now(), []
         for fault in self._faults.get(node, []):
-            if self.injuries[fault.place].cause == BY_DRIVER:
+            if self.injuries[fault.place].cause == software:
                 self._close(fault, now)
                 self.cleared += 1
                 continue
             left.append(fault)
             self._show(agent, fault.failure)
         self._faults[node] = left
+        self._show_faulty_software(agent)
         agent.wake()
+
+    def _show_faulty_software(self, agent: SimAgent) -> None:
+        for (software, version), failure in self.faulty.items():
+            if getattr(agent, software) == version:
+                self.inject(agent.node, failure, cause=software)
 
     def set_clock(self, node: NodeId, skew_s: float) -> None:
         """Set a machine's clock ahead by the given time."""
@@ -315,13 +389,21 @@ class SimulatedFleet:
     def _show(self, agent: SimAgent, failure: Failure) -> None:
         if failure.reboots:
             agent.reboot(self._next_boot())
-        if failure.kind is FailureType.NETWORK:
-            agent.unreachable = True
+        self._show_silence(agent)
         result = failure.result
         if result is not None:
             # A copy: an event that repeats while it is being reported must be reported again.
             agent.results[result.check] = evolve(result)
         agent.wake()
+
+    def _show_silence(self, agent: SimAgent) -> None:
+        """Let nothing be received from a machine that is off or has no network."""
+        kinds = {fault.failure.kind for fault in self._faults.get(agent.node, ())}
+        agent.unreachable = bool(kinds & {FailureType.NETWORK, FailureType.POWER})
+        if FailureType.POWER not in kinds:
+            agent.machine.died_at = None
+        elif agent.machine.died_at is None:
+            agent.machine.died_at = self.environment.clock.now()
 
     def _close(self, fault: ActiveFault, now: datetime) -> None:
         self.injuries[fault.place] = evolve(self.injuries[fault.place], cleared_at=now)
@@ -337,6 +419,7 @@ _PLACE: Mapping[TargetScope, Callable[[FleetNode], str]] = {
     TargetScope.ZONE: attrgetter("zone"),
     TargetScope.REGION: attrgetter("region"),
     TargetScope.PROVIDER: attrgetter("provider"),
+    TargetScope.POOL: lambda facts: facts.labels.get("pool", ""),
     TargetScope.ALL: lambda _: "all",
 }
 

@@ -115,6 +115,8 @@ class JobProgress:
         way_s = self._way(now)
         done, kept = self.progress(way_s)
         if saved and self._every_s:
+            # The work paused while the last checkpoint was written.
+            done = max(self.progress(way_s - self._takes_s)[0], kept)
             kept = done
         self.kept_s += kept
         self.lost_s += done - kept
@@ -157,6 +159,9 @@ class JobProgress:
             slowed_s=round(slowed, 6),
             starts=self.starts,
             interruptions=self.interruptions,
+            restart_s=self._restart_s,
+            checkpoint_every_s=self._every_s,
+            checkpoint_takes_s=self._takes_s,
         )
 
     def _way(self, now: datetime) -> float:

@@ -19,6 +19,7 @@ from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
 from navarch.ports.api import JobApi, JobRequest
 from navarch.ports.store import Committed
+from navarch.sim.figures.interruptions import Interruption
 from navarch.sim.runner.job_progress import JobProgress
 from navarch.sim.runner.outcome import Verdict
 from navarch.sim.scenario.kinds import JobConfig
@@ -42,6 +43,7 @@ class SimulatedJobs(SimWorkloads):
     speed: Callable[[NodeId], float] = lambda _: 1.0
     """The speed of that machine's slowest GPU, as a share of the nominal speed."""
     jobs: dict[JobName, JobProgress] = field(default_factory=dict)
+    interruptions: list[Interruption] = field(default_factory=list)
     rejected: list[Verdict] = field(default_factory=list)
     """Jobs that the job service did not accept."""
     forced_load: dict[PoolName, float] = field(default_factory=dict)
@@ -59,7 +61,8 @@ class SimulatedJobs(SimWorkloads):
         await SimWorkloads.drain(self, node, reason)
         for job in self._on(node):
             if job.config.checkpoint_every is not None:
-                self._later(job, job.config.checkpoint_takes.total_seconds(), self._leave)
+                leave = partial(self._leave, node=node)
+                self._later(job, job.config.checkpoint_takes.total_seconds(), leave)
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether `node` was drained; the control plane itself looks for jobs on it."""
@@ -111,12 +114,12 @@ class SimulatedJobs(SimWorkloads):
             elif job.state is JobState.PLACED and progress.placement != _placement(job):
                 self._start(progress, job)
             elif job.state is JobState.WAITING and progress.running:
-                self._stop(progress, saved=False)
+                self._stop(progress, self._leaving(progress.nodes), saved=False)
 
     def fail_on(self, node: NodeId) -> None:
         """Fail the programs on a machine that has just broken or gone."""
         for job in self._on(node):
-            self._fail(job, f"its program on {node} failed", node)
+            self._fail(job, node, f"its program on {node} failed")
 
     def change_pace_on(self, node: NodeId) -> None:
         """Run the jobs on a machine at the pace that its GPUs now allow."""
@@ -164,11 +167,10 @@ class SimulatedJobs(SimWorkloads):
         self._changed(job.nodes)
         progress.placement = _placement(job)
         progress.start(job.since, job.nodes, min(map(self.speed, job.nodes)))
-        if self._is_doomed(job.nodes):
+        broken = next(filter(self.stops_work, job.nodes), None)
+        if broken is not None:
             takes_s = max(progress.config.restart_takes.total_seconds(), FAILS_AFTER_S)
-            broken = next(node for node in job.nodes if self.stops_work(node))
-            reason = "its program failed on a broken machine"
-            fail = partial(self._fail, reason=reason, node=broken)
+            fail = partial(self._fail, node=broken, reason="its program failed on a broken machine")
             self._later(progress, takes_s, fail)
         else:
             self._work(progress)
@@ -197,16 +199,16 @@ class SimulatedJobs(SimWorkloads):
             self._report(lambda api: api.checkpoint_job(job.name))
             number += 1
 
-    def _fail(self, job: JobProgress, reason: str, node: NodeId) -> None:
+    def _fail(self, job: JobProgress, node: NodeId, reason: str) -> None:
         placed_at = job.since
-        self._stop(job, saved=False)
+        self._stop(job, node, saved=False)
         self._report(
             lambda api: api.requeue_job(job.name, reason=reason, placed_at=placed_at, node=node)
         )
 
-    def _leave(self, job: JobProgress) -> None:
+    def _leave(self, job: JobProgress, node: NodeId) -> None:
         placed_at = job.since
-        self._stop(job, saved=True)
+        self._stop(job, node, saved=True)
 
         async def leave(api: JobApi) -> None:
             await api.checkpoint_job(job.name)
@@ -215,12 +217,20 @@ class SimulatedJobs(SimWorkloads):
 
         self._report(leave)
 
-    def _stop(self, job: JobProgress, *, saved: bool) -> None:
+    def _stop(self, job: JobProgress, node: NodeId | None, *, saved: bool) -> None:
+        """Interrupt a job because of a node, or for another job."""
         self._changed(job.nodes)
-        job.stop(self.clock.now(), saved=saved)
+        now = self.clock.now()
+        job.stop(now, saved=saved)
+        self.interruptions.append(Interruption(job=job.name, at=now, node=node))
 
     def _is_doomed(self, nodes: Iterable[NodeId]) -> bool:
         return any(self.stops_work(node) for node in nodes)
+
+    def _leaving(self, nodes: Iterable[NodeId]) -> NodeId | None:
+        """Return the first of the nodes that takes no work any more; None if all do."""
+        known = self.fleet().nodes
+        return next((x for x in nodes if x not in known or not known[x].serving), None)
 
     def _later(self, job: JobProgress, seconds: float, then: Callable[[JobProgress], None]) -> None:
         """Call `then` after a while, unless this run of the job is over by then."""

@@ -29,9 +29,12 @@ def check_playable(scenario: Scenario) -> None:
     for what, given in (
         ("pools", scenario.pools),
         ("providers", scenario.providers),
+        ("budgets", scenario.budgets),
+        ("governor", scenario.governor),
         ("jobs", scenario.jobs),
         ("policy", scenario.policy),
         ("control_plane.crashes", scenario.control_plane.crashes),
+        ("control_plane.isolations", scenario.control_plane.isolations),
         ("control_plane.conflicts", scenario.control_plane.conflicts),
         ("control_plane.replicas", scenario.control_plane.replicas > 1),
     ):

@@ -10,12 +10,14 @@ from hashlib import sha256
 from typing import Any
 
 from navarch.app.control_plane import Opinions
-from navarch.app.parts import placing_config
+from navarch.app.parts import Extensions, load_parts, placing_config
+from navarch.config.disruption import to_governor
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.errors import InvariantError
 from navarch.core.event import Recorded
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.instance import Notice, NoticeKind
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.ownership import POOL, Cluster
@@ -31,21 +33,16 @@ from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobQueue
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.timeline import Lease, NodeTimeline, read_timelines
-from navarch.sim.kernel.clock import SeededEntropy, SimClock
+from navarch.sim.kernel.clock import Chance, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop, run_simulated
-from navarch.sim.runner.driver import (
-    Progress,
-    ScenarioDriver,
-    follow_capacity,
-    pool_specs,
-    types_sold,
-)
+from navarch.sim.runner.driver import Progress, ScenarioDriver
 from navarch.sim.runner.event_player import EventPlayer
 from navarch.sim.runner.fleet import SimulatedFleet
 from navarch.sim.runner.generation import prices
 from navarch.sim.runner.histories import NodeCounter, NodeHistories
 from navarch.sim.runner.jobs import SimulatedJobs
 from navarch.sim.runner.judging import judge
+from navarch.sim.runner.market import CloudTimeline, market_config, pool_specs, types_sold
 from navarch.sim.runner.outcome import Happening, Outcome, RuleHits, Verdict
 from navarch.sim.scenario.fleet import FleetNode
 from navarch.sim.scenario.scenario import Scenario
@@ -91,6 +88,7 @@ class ScenarioRunner:
         """Nodes that the control plane has dropped and the figures still need."""
         self._pruned: list[Recorded] = []
         """The part of the journal that the control plane has dropped."""
+        self._machines_in: Counter[tuple[str, str]] = Counter()
         self._tasks = tasks
         clock = SimClock()
         entropy = SeededEntropy(f"{seed}/cluster")
@@ -110,6 +108,7 @@ class ScenarioRunner:
             crash_point=CrashPoint(keeps_log=False),
         )
         self._configure(opinions or Opinions(), autoscalers or {})
+        self._set_automation()
         if scenario.pools:
             self.world.hosts.load = self.jobs.load
             self.world.leadership.metrics = metrics or JobsMeter(store, JobQueue(store))
@@ -132,6 +131,28 @@ class ScenarioRunner:
         leadership.policies = scenario.policy.compile() if scenario.policy is not None else None
         leadership.autoscalers = {PoolName(name): each for name, each in autoscalers.items()}
 
+    def _set_automation(self) -> None:
+        """Choose strategies, budgets and limits as a server with this configuration does."""
+        scenario, leadership = self.scenario, self.world.leadership
+        opinions = leadership.opinions
+        extensions = Extensions(
+            provision_scheduler=opinions.provision_scheduler,
+            provision_schedulers=opinions.provision_schedulers,
+            autoscalers=leadership.autoscalers,
+            budgets=opinions.budgets,
+        )
+        config = replace(market_config(scenario), budgets=scenario.budgets)
+        parts = load_parts(config, extensions)
+        leadership.autoscalers = parts.autoscalers
+        limits = to_governor(scenario.governor) if scenario.governor else opinions.governor()
+        leadership.opinions = replace(
+            opinions,
+            provision_schedulers=parts.provision_schedulers,
+            remediators={**parts.remediators, **opinions.remediators},
+            budgets=parts.budgets,
+            governor=lambda: limits,
+        )
+
     def _clouds(self, clock: SimClock) -> list[SimulatedCloud]:
         found = [
             SimulatedCloud(
@@ -140,6 +161,7 @@ class ScenarioRunner:
                 cloud.habits,
                 name=name,
                 prices=cloud.prices,
+                spot_prices=cloud.spot_prices,
                 price_per_hour=cloud.price_per_hour,
             )
             for name, cloud in self.scenario.providers.items()
@@ -232,23 +254,34 @@ class ScenarioRunner:
         node = self.world.fleet().nodes.get(name)
         gpus = node.launch.offering.gpus if node is not None and node.launch is not None else 8
         sellers = [cloud for cloud in self.clouds if machine.id in cloud.machines]
+        seller = (sellers or self.clouds)[0].name
+        labels = self._position(seller, request.zone)
         agent = SimAgent(
             clock=self.world.clock,
             entropy=self.world.entropy(f"agent/{machine.id}"),
             machine=machine,
             api=self.world.api_for(name),
             gpus=gpus,
+            labels=labels,
         )
         self.fleet.equip(agent)
         self.fleet.facts[name] = FleetNode(
             id=request.name,
-            provider=(sellers or self.clouds)[0].name,
+            provider=seller,
             region=request.region,
             zone=request.zone,
             instance_type=request.instance_type,
             gpu_count=gpus,
+            labels={**labels, "pool": request.labels.get(POOL, "")},
         )
         return agent
+
+    def _position(self, cloud: str, zone: str) -> Mapping[str, str]:
+        """Return the labels of the next machine in a zone of a cloud."""
+        config = self.scenario.providers.get(cloud)
+        number = self._machines_in[cloud, zone]
+        self._machines_in[cloud, zone] += 1
+        return {} if config is None else config.layout.labels(zone or cloud, number)
 
     def _up(self, agent: SimAgent) -> None:
         if self._foreseeable:
@@ -303,7 +336,7 @@ class ScenarioRunner:
         tasks = [self._tasks.create_task(world.leadership.run())]
         try:
             for spec in pool_specs(scenario):
-                await world.ask(partial(_found, spec))
+                await world.ask(partial(_put_pool, spec, reason="the scenario begins"))
             tasks += [self._tasks.create_task(work) for work in self._background()]
             await self.driver.run()
             if linger is not None:
@@ -343,13 +376,66 @@ class ScenarioRunner:
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         world, scenario = self.world, self.scenario
         for cloud, config in zip(self.clouds, scenario.providers.values(), strict=False):
-            if config.steps:
-                kinds = types_sold(scenario, cloud.name)
-                yield follow_capacity(world.clock, cloud, config.steps, kinds)
+            timeline = CloudTimeline(
+                clock=world.clock,
+                cloud=cloud,
+                config=config,
+                types=types_sold(scenario, cloud.name),
+                on_prices=self._set_prices,
+            )
+            if config.moments:
+                yield timeline.run()
+            for number, rule in enumerate(config.spot_reclaims):
+                chance = Chance(world.entropy(f"spot/{cloud.name}/{number}"))
+                yield timeline.reclaim_spot(rule, chance, partial(self._take_back, cloud))
+        for isolation in scenario.control_plane.isolations:
+            yield self._isolate(isolation.at, isolation.duration)
         for crash in scenario.control_plane.crashes:
             yield self._crash_at(crash.at, crash.down_for)
         if scenario.jobs:
             yield self.jobs.run(scenario.jobs)
+
+    def _set_prices(self, at: timedelta) -> None:
+        """Give pools the new prices, as an operator's configuration or a price feed does."""
+
+        async def update() -> None:
+            for spec in pool_specs(self.scenario, at):
+                await self.world.ask(partial(_put_pool, spec, reason="prices have changed"))
+
+        self._tasks.create_task(update())
+
+    def _take_back(self, cloud: SimulatedCloud, machine: Machine, notice_s: float) -> None:
+        """Let a cloud take a spot machine back after a notice."""
+        node = NodeId(machine.request.name)
+        self.world.checkers.may_be_retired.add(node)
+        self.fleet.begin_outage(node)
+        if not notice_s:
+            cloud.end(machine.id)
+            return
+        reason = f"a reclaim in {notice_s:.0f} s"
+        cloud.announce(machine.id, Notice(kind=NoticeKind.RECLAIM, reason=reason))
+
+        async def take() -> None:
+            await self.world.clock.sleep(notice_s)
+            cloud.end(machine.id)
+
+        self._tasks.create_task(take())
+
+    async def _isolate(self, at: timedelta, duration: timedelta) -> None:
+        """Cut the control plane's own network for a while."""
+        world = self.world
+        await world.clock.sleep(at.total_seconds())
+        self._set_isolated(True)
+        await world.clock.sleep(duration.total_seconds())
+        self._set_isolated(False)
+
+    def _set_isolated(self, isolated: bool) -> None:
+        self.world.isolated = isolated
+        self.jobs.error_rate = 1.0 if isolated else 0.0
+        for cloud in self.clouds:
+            cloud.reachable = not isolated
+        for agent in self.fleet.agents.values():
+            agent.wake()
 
     async def _crash_at(self, at: timedelta, down_for: timedelta) -> None:
         await self.world.clock.sleep(at.total_seconds())
@@ -380,6 +466,7 @@ class ScenarioRunner:
             launches=[*await store.launches(), *living],
             claimed={launch.token for launch in living},
             jobs=[job.record(ended) for job in self.jobs.jobs.values()],
+            interruptions=self.jobs.interruptions,
         )
         return figures, timelines.nodes
 
@@ -424,8 +511,8 @@ class ScenarioRunner:
         )
 
 
-async def _found(spec: PoolSpec, fleet: FleetService) -> PoolView:
-    return await fleet.put_pool(spec, reason="the scenario begins")
+async def _put_pool(spec: PoolSpec, fleet: FleetService, *, reason: str) -> PoolView:
+    return await fleet.put_pool(spec, reason=reason)
 
 
 def run_scenario(

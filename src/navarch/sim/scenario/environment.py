@@ -8,12 +8,12 @@ from navarch.config.block import Nested
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
 from navarch.config.schema import Fault, block, copied, key
 from navarch.service.agents import Timing
-from navarch.sim.scenario.kinds import SHARE, TargetScope, check_percentage
+from navarch.sim.scenario.kinds import SHARE, TargetScope, check_place
 
 
 def _check_partition(scope: TargetScope, target: str) -> Iterator[Fault]:
-    if scope is TargetScope.PERCENTAGE:
-        yield from check_percentage(target)
+    if target:
+        yield from check_place(scope, target)
     if scope is not TargetScope.ALL and not target:
         yield Fault("target is required", f"add the name of a {scope}", at=("target",))
 
@@ -64,6 +64,14 @@ class CrashConfig:
 
 
 @block()
+class IsolationConfig:
+    """A period in which the control plane itself reaches nothing: no agent, no provider, no job."""
+
+    at: timedelta = key(DURATION_OR_ZERO, "when it begins")
+    duration: timedelta = key(DURATION, "how long it lasts")
+
+
+@block()
 class ControlPlaneConfig:
     """The control plane: its replicas and the failures injected into it."""
 
@@ -75,6 +83,11 @@ class ControlPlaneConfig:
     takeover: timedelta = key(DURATION, "how long a takeover takes", default=timedelta(seconds=1))
     crashes: tuple[CrashConfig, ...] = key(
         ListOf(each=Nested(cls=CrashConfig)), "when the leader crashes", default=()
+    )
+    isolations: tuple[IsolationConfig, ...] = key(
+        ListOf(each=Nested(cls=IsolationConfig)),
+        "when its own network is down, while agents, clouds and jobs run",
+        default=(),
     )
     conflicts: float = key(
         SHARE, "the share of its commits that fail because another writer was faster", default=0.0

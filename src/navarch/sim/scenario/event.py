@@ -20,7 +20,14 @@ from navarch.core.health import Health
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import NodeStatus
 from navarch.core.recovery import CommandKind
-from navarch.sim.scenario.kinds import GPU_INDEX, XID, FailureType, TargetScope
+from navarch.sim.scenario.kinds import (
+    GPU_INDEX,
+    XID,
+    FailureType,
+    Software,
+    TargetScope,
+    check_place,
+)
 
 
 class Action(StrEnum):
@@ -44,6 +51,7 @@ class Action(StrEnum):
     SET_LOAD = "set_load"
     OVERRIDE = "override"
     INSTALL_DRIVER = "install_driver"
+    ROLL_OUT = "roll_out"
     SET_CLOCK = "set_clock"
 
 
@@ -63,6 +71,11 @@ class EventParams:
     )
     fatal: bool | None = key(
         BOOLEAN, "whether the control plane acts on its first report", default=None
+    )
+    true_health: Health | None = key(
+        Choice(options=Health),
+        "the true health of the machine: `healthy` for a false alarm; as the failure if left out",
+        default=None,
     )
     lasting: bool | None = key(
         BOOLEAN, "whether only a restart of the machine clears it", default=None
@@ -89,8 +102,23 @@ class EventParams:
     )
     scope: TargetScope | None = key(
         Choice(options=TargetScope),
-        "what `target` names, for `partition`, `heal`, `install_driver` and `set_clock`; a "
-        "node if left out",
+        "what `target` names: a node if left out; a label is written as `rack=r-7`",
+        default=None,
+    )
+    every: timedelta | None = key(
+        DURATION, "the time between one machine and the next; all at once if left out", default=None
+    )
+    duration: timedelta | None = key(
+        DURATION, "how long the failure lasts; until it is repaired if left out", default=None
+    )
+    software: Software | None = key(
+        Choice(options=Software), "the software that is rolled out", default=None
+    )
+    version: str | None = key(TEXT, "its new version", default=None)
+    new_machines: bool | None = key(
+        BOOLEAN,
+        "whether machines that boot from now on have the new version; once the roll-out is "
+        "complete if left out",
         default=None,
     )
     driver: str | None = key(TEXT, "the version of the driver", default=None)
@@ -107,15 +135,16 @@ class EventParams:
 
 _NONE: frozenset[str] = frozenset()
 _CHECK_PARAMS = ("check", "health", "fatal", "lasting")
+_FAILURE_PARAMS = frozenset({"xid_code", "gpu_index", "message", "true_health", *_CHECK_PARAMS})
 _ACTION_PARAMS: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
     # The required and the optional parameters of each action.
     Action.START_FLEET: (_NONE, _NONE),
     Action.STOP_FLEET: (_NONE, _NONE),
     Action.INJECT_FAILURE: (
         frozenset({"failure_type"}),
-        frozenset({"xid_code", "gpu_index", "message", *_CHECK_PARAMS}),
+        _FAILURE_PARAMS | {"scope", "every", "duration"},
     ),
-    Action.RECOVER_FAILURE: (_NONE, frozenset({"failure_type", "check"})),
+    Action.RECOVER_FAILURE: (_NONE, frozenset({"failure_type", "check", "scope"})),
     Action.ISSUE_COMMAND: (frozenset({"command_type"}), frozenset({"command_args"})),
     Action.WAIT_FOR_STATUS: (frozenset({"expected_status"}), frozenset({"timeout"})),
     Action.WAIT: (_NONE, _NONE),
@@ -129,6 +158,10 @@ _ACTION_PARAMS: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
     Action.SET_LOAD: (frozenset({"utilization"}), _NONE),
     Action.OVERRIDE: (_NONE, _NONE),
     Action.INSTALL_DRIVER: (frozenset({"driver"}), frozenset({"scope", "xid_code"})),
+    Action.ROLL_OUT: (
+        frozenset({"software", "version"}),
+        _FAILURE_PARAMS | {"failure_type", "scope", "every", "new_machines"},
+    ),
     Action.SET_CLOCK: (_NONE, frozenset({"scope", "ahead", "behind"})),
 }
 NODE_ACTIONS = (
@@ -178,14 +211,15 @@ _STATUSES = tuple(NodeStatus)
 
 def _check_failure_params(action: str, params: EventParams) -> Iterator[Fault]:
     known = list(FailureType)
-    if action in (Action.INJECT_FAILURE, Action.RECOVER_FAILURE):
+    fails = action in (Action.INJECT_FAILURE, Action.ROLL_OUT)
+    if fails or action == Action.RECOVER_FAILURE:
         if params.failure_type is not None and params.failure_type not in known:
             yield Fault(
                 f"unknown failure type: {params.failure_type}",
                 f"known are {', '.join(known)}",
                 at=("params", "failure_type"),
             )
-        if params.failure_type == FailureType.XID_ERROR and action == Action.INJECT_FAILURE:
+        if params.failure_type == FailureType.XID_ERROR and fails:
             if not params.xid_code:
                 yield Fault(
                     "xid_error needs params.xid_code",
@@ -215,7 +249,7 @@ def _check_named_check(action: str, params: EventParams) -> Iterator[Fault]:
             yield Fault(
                 f"{name} goes with failure_type: check", "leave it out", at=("params", name)
             )
-    elif action == Action.INJECT_FAILURE and not params.check:
+    elif action != Action.RECOVER_FAILURE and not params.check:
         yield Fault(
             "check needs params.check",
             "add check: thermal, for example",
@@ -229,8 +263,14 @@ def _check_named_check(action: str, params: EventParams) -> Iterator[Fault]:
         )
 
 
-def _check_optional(action: str, optional: bool) -> Iterator[Fault]:
-    if optional and action not in NODE_ACTIONS:
+def _check_scope(target: str, params: EventParams) -> Iterator[Fault]:
+    if params.scope is not None and target:
+        yield from check_place(params.scope, target)
+
+
+def _check_optional(action: str, optional: bool, params: EventParams) -> Iterator[Fault]:
+    alone = params.scope in (None, TargetScope.NODE)
+    if optional and (action not in NODE_ACTIONS or not alone):
         yield Fault(
             f"{action} has no node as its target, so it cannot be optional",
             "leave optional out",
@@ -238,7 +278,16 @@ def _check_optional(action: str, optional: bool) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_check_action, _check_params, _check_target, _check_failure_params, _check_optional))
+@block(
+    rules=(
+        _check_action,
+        _check_params,
+        _check_target,
+        _check_failure_params,
+        _check_scope,
+        _check_optional,
+    )
+)
 class ScenarioEvent:
     """One action at one moment."""
 

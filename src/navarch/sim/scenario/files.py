@@ -100,7 +100,7 @@ class CapacityStep:
     """The number of machines of one type that a cloud can provide from a moment on."""
 
     at: timedelta = key(DURATION_OR_ZERO, "the moment it begins", default=timedelta(0))
-    instance_type: str = key(TEXT, "the instance type")
+    instance_type: str = key(TEXT, "the instance type; `TYPE spot` for its spot machines")
     machines: int = key(
         Integer(least=0, most=1_000_000),
         "how many can run at the same time, including those already running",

@@ -38,6 +38,8 @@ class FailureType(StrEnum):
     MEMORY_ERROR = "memory_error"
     NVLINK_ERROR = "nvlink_error"
     NETWORK = "network"
+    POWER = "power"
+    """The machine is off. It boots again when the failure is over."""
     STRAGGLER = "straggler"
     """A GPU that is slower than its peers. The checks on its machine find nothing."""
     CHECK = "check"
@@ -72,8 +74,31 @@ class TargetScope(StrEnum):
     ZONE = "zone"
     REGION = "region"
     PROVIDER = "provider"
+    POOL = "pool"
+    LABEL = "label"
     PERCENTAGE = "percentage"
     ALL = "all"
+
+
+class Software(StrEnum):
+    """The software of a machine that can be rolled out."""
+
+    DRIVER = "driver"
+    IMAGE = "image"
+    KERNEL = "kernel"
+    AGENT_VERSION = "agent_version"
+
+
+def check_place(scope: TargetScope, target: str) -> Iterator[Fault]:
+    """Yield a fault unless the target names a place of that scope."""
+    if scope is TargetScope.PERCENTAGE:
+        yield from check_percentage(target)
+    if scope is TargetScope.LABEL and not all(target.partition("=")[::2]):
+        yield Fault(
+            f'target must be a label and its value, not "{target}"',
+            "write target: power_feed=feed-2, for example",
+            at=("target",),
+        )
 
 
 def check_percentage(target: str) -> Iterator[Fault]:

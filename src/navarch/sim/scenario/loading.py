@@ -7,6 +7,7 @@ from pathlib import Path
 
 from navarch.config.block import Named, Nested
 from navarch.config.context import FileText, ReadFile
+from navarch.config.disruption import BudgetConfig, GovernorConfig
 from navarch.config.document import TEXT_MAX
 from navarch.config.kinds import ListOf
 from navarch.config.loading import read_bytes, read_context, read_document, read_text
@@ -50,14 +51,17 @@ def read_file(path: Path) -> FileText:
     return FileText(text=held.decode())
 
 
+SHARED = (PoolConfig, BudgetConfig, GovernorConfig)
+"""Blocks of the configuration, which have their tables in its reference."""
+
+
 def _blocks(cls: type, path: str = "") -> Iterator[tuple[str, type]]:
     """Yield the blocks within a block, each with the path of its key."""
     for name, declared in keys_of(cls).items():
         kind = declared.kind
         while isinstance(kind, ListOf | Named):
             kind = kind.each
-        # Pools have their tables in the reference of the configuration.
-        if isinstance(kind, Nested) and kind.cls is not PoolConfig:
+        if isinstance(kind, Nested) and kind.cls not in SHARED:
             yield path + name, kind.cls
             yield from _blocks(kind.cls, f"{path}{name}.")
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from navarch.config.block import Named, Nested
+from navarch.config.disruption import BudgetConfig, GovernorConfig, to_budget
 from navarch.config.kinds import DURATION, TEXT, ListOf
 from navarch.config.pool import PoolConfig
 from navarch.config.scheduler import (
@@ -13,7 +14,8 @@ from navarch.config.scheduler import (
     plugins_exist,
     unknown_parents,
 )
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, key, repeated
+from navarch.core.budget import BudgetOf
 from navarch.sim.scenario.assertion import Assertion, AssertionType, check_expectation
 from navarch.sim.scenario.chaos import Stress
 from navarch.sim.scenario.cloud import CloudConfig
@@ -26,7 +28,7 @@ from navarch.sim.scenario.environment import (
 from navarch.sim.scenario.event import NODE_ACTIONS, Action, ScenarioEvent
 from navarch.sim.scenario.files import PolicyFile, PolicyPath
 from navarch.sim.scenario.fleet import FleetNode
-from navarch.sim.scenario.kinds import FailureType, JobConfig
+from navarch.sim.scenario.kinds import FailureType, JobConfig, TargetScope
 
 
 def _check_name(name: str) -> Iterator[Fault]:
@@ -65,7 +67,7 @@ def _check_recorded_nodes(
     recorded = {node.id for node in fleet if node.recording is not None}
     for index, event in enumerate(events):
         broken = event.action in (Action.INJECT_FAILURE, Action.RECOVER_FAILURE)
-        if broken and event.target in recorded:
+        if broken and _is_one_node(event) and event.target in recorded:
             yield Fault(
                 f"{event.target} replays a recording, so no failure can be injected there",
                 "choose another node, or leave the recording out",
@@ -82,6 +84,7 @@ def _check_targets(
     assertions: tuple[Assertion, ...],
     stress: Stress | None,
     pools: Mapping[str, PoolConfig],
+    network: NetworkConfig,
 ) -> Iterator[Fault]:
     """Check targets against the names in the file. Bought nodes get theirs during the run."""
     for index, event in enumerate(events):
@@ -92,16 +95,30 @@ def _check_targets(
                 f"known are {known}",
                 at=("events", index, "target"),
             )
+    places: list[tuple[tuple[str | int, ...], TargetScope | None, str]] = [
+        (("events", i, "target"), x.params.scope, x.target) for i, x in enumerate(events)
+    ]
+    for index, cut in enumerate(network.partitions):
+        places.append((("network", "partitions", index, "target"), cut.scope, cut.target))
+    for at, scope, target in places:
+        if scope is TargetScope.POOL and target not in pools:
+            known = ", ".join(pools) or "none; add it under pools"
+            yield Fault(f"pool not found: {target}", f"known are {known}", at=at)
     if pools or (stress is not None and stress.fleet_gen is not None):
         return
     names = {node.id for node in fleet}
     for index, event in enumerate(events):
-        if event.action in NODE_ACTIONS and event.target not in names:
+        about_node = event.action in NODE_ACTIONS and _is_one_node(event)
+        if about_node and event.target not in names:
             yield _node_not_found(("events", index, "target"), event.target, names)
     for index, each in enumerate(assertions):
         about_node = each.type in (AssertionType.NODE_STATUS, AssertionType.HEALTH_STATUS)
         if about_node and each.target not in names:
             yield _node_not_found(("assertions", index, "target"), each.target, names)
+
+
+def _is_one_node(event: ScenarioEvent) -> bool:
+    return event.params.scope in (None, TargetScope.NODE)
 
 
 def _node_not_found(at: tuple[str | int, ...], name: str, names: set[str]) -> Fault:
@@ -151,6 +168,24 @@ def _check_job_pools(
             )
 
 
+def _check_budgets(
+    budgets: tuple[BudgetConfig, ...], pools: Mapping[str, PoolConfig]
+) -> Iterator[Fault]:
+    for index in repeated([(each.of, each.name) for each in budgets]):
+        message = f"duplicate budget for {to_budget(budgets[index])}"
+        yield Fault(message, "keep one of the two", at=("budgets", index))
+    teams = sorted({pool.labels["team"] for pool in pools.values() if "team" in pool.labels})
+    for index, each in enumerate(budgets):
+        names = {BudgetOf.POOL: list(pools), BudgetOf.TEAM: teams}.get(each.of)
+        if names is not None and each.name not in names:
+            known = ", ".join(names) or "none"
+            yield Fault(
+                f'no pool of the {each.of.value} "{each.name}"',
+                f"known are {known}",
+                at=("budgets", index, "name"),
+            )
+
+
 def _check_stragglers(
     events: tuple[ScenarioEvent, ...], jobs: tuple[JobConfig, ...]
 ) -> Iterator[Fault]:
@@ -177,6 +212,7 @@ def _check_stragglers(
         plugins_exist,
         _check_job_pools,
         _check_stragglers,
+        _check_budgets,
     )
 )
 class Scenario:
@@ -209,6 +245,16 @@ class Scenario:
         Named(subject="pool", each=Nested(cls=PoolConfig)),
         "pools, as in a configuration, which the control plane keeps at their size",
         default_factory=dict,
+    )
+    budgets: tuple[BudgetConfig, ...] = key(
+        ListOf(each=Nested(cls=BudgetConfig)),
+        "limits on spending, as in a configuration",
+        default=(),
+    )
+    governor: GovernorConfig | None = key(
+        Nested(cls=GovernorConfig),
+        "the limits of automation, as under `server` in a configuration",
+        default=None,
     )
     queues: Mapping[str, QueueConfig] = key(
         Named(subject="queue", each=Nested(cls=QueueConfig)),

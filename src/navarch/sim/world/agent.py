@@ -72,6 +72,8 @@ class SimAgent:
     gpu_type: str = "NVIDIA H100 80GB HBM3"
     driver: str = ""
     image: str = ""
+    kernel: str = ""
+    agent_version: str = ""
     skew_s: float = 0.0
     """The error of its machine's clock."""
     place: Offering | None = None
@@ -292,7 +294,9 @@ class SimAgent:
                     for index in range(self.gpus)
                 ),
                 hostname=self.node,
+                kernel_version=self.kernel,
                 image=self.image,
+                agent_version=self.agent_version,
                 labels=self.labels,
             ),
             report=self._report_of(found, self._readings()) if self._report_due else None,

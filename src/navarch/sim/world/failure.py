@@ -6,8 +6,8 @@ from functools import cached_property
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.xid.assessment import Assessment
-from navarch.health.xid.catalogue import Action
 from navarch.sim.scenario.kinds import FailureType
+from navarch.sim.world import oracle
 
 HOT_C = 95
 
@@ -26,6 +26,8 @@ class Failure:
     message: str = ""
     check_result: CheckResult | None = None
     """The result of the check, for a failure of type `check`."""
+    true_health: Health | None = None
+    """The true health of the machine, if the scenario states it."""
 
     @cached_property
     def _assessment(self) -> Assessment:
@@ -34,31 +36,31 @@ class Failure:
 
     @cached_property
     def harm(self) -> Health:
-        """The true health of the machine: by the catalogue, for an XID."""
-        if self.kind is FailureType.XID_ERROR:
-            return self._assessment.health
+        """The true health of the machine: as the scenario states it, or by the oracle."""
+        if self.true_health is not None:
+            return self.true_health
         if self.check_result is not None:
             return self.check_result.health
-        return Health.DEGRADED if self.kind in _ONLY_WORSE else Health.UNHEALTHY
+        return oracle.true_health(self.kind, self.xid)
 
     @cached_property
     def fatal(self) -> bool:
         """Whether it is an XID that does not pass by itself."""
-        return self.kind is FailureType.XID_ERROR and self._assessment.fatal
+        return self.kind is FailureType.XID_ERROR and self.harm is Health.UNHEALTHY
+
+    @property
+    def is_false_alarm(self) -> bool:
+        """Whether the scenario states that a machine which reports it is sound."""
+        return self.true_health is Health.HEALTHY
 
     @cached_property
     def stops_work(self) -> bool:
         """Whether the program on the machine ends with it."""
-        match self.kind:
-            case FailureType.XID_ERROR:
-                return self._assessment.action is not Action.NONE
-            case FailureType.TEMPERATURE | FailureType.NVLINK_ERROR | FailureType.STRAGGLER:
-                return False
-            case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
-                return False  # Only monitoring is broken; programs continue.
-            case FailureType.CHECK:
-                return self.check_result is not None and self.check_result.fatal
-        return True
+        if self.is_false_alarm:
+            return False
+        if self.check_result is not None:
+            return self.check_result.fatal
+        return oracle.ends_programs(self.kind, self.xid)
 
     @cached_property
     def result(self) -> CheckResult | None:
@@ -110,7 +112,11 @@ class Failure:
     @property
     def cleared_by_reboot(self) -> bool:
         """Whether it takes a restart to be rid of it: what happened is not taken back otherwise."""
-        return self.reboots or (self.result is not None and self.result.lasting)
+        return (
+            self.reboots
+            or self.kind is FailureType.POWER
+            or (self.result is not None and self.result.lasting)
+        )
 
     def slows(self, gpu: int) -> bool:
         """Return whether a GPU does less because of it."""
@@ -127,6 +133,3 @@ class Failure:
     @property
     def _where(self) -> str:
         return "every GPU" if self.gpu < 0 else f"GPU {self.gpu}"
-
-
-_ONLY_WORSE = (FailureType.NVLINK_ERROR, FailureType.STRAGGLER)

@@ -57,6 +57,8 @@ class World:
     """The share of calls that fail between the control plane and everything but the cloud."""
     partitioned: set[NodeId] = field(default_factory=set)
     """Nodes that the network separates from the control plane."""
+    isolated: bool = False
+    """Whether the control plane's own network is down."""
     laws: Laws = field(init=False)
     hosts: SimulatedHosts = field(init=False)
     leadership: Leadership = field(init=False)
@@ -316,7 +318,7 @@ class World:
 
         def api() -> AgentApi:
             control = self._reachable()
-            if control is None or node in self.partitioned:
+            if control is None or self.isolated or node in self.partitioned:
                 raise UnreachableError("no route to the control plane")
             return control.agents
 
