@@ -264,7 +264,7 @@ def test_no_node_is_replaced_for_silence_while_many_are_silent(silent_nodes: int
     assert passed(verdicts) == []
     assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.SILENCE}
     (because,) = {v.held.because for v in verdicts.values() if v.held}
-    assert because.startswith("nodes of pool training stopped reporting together")
+    assert because.startswith("unreachable: nodes of pool training stopped reporting together")
 
 
 def test_a_silent_zone_defers_the_nodes_of_every_pool_in_it() -> None:
@@ -278,7 +278,9 @@ def test_a_silent_zone_defers_the_nodes_of_every_pool_in_it() -> None:
     verdicts = decide([*far, *near])
     assert passed(verdicts) == []
     (because,) = {v.held.because for v in verdicts.values() if v.held}
-    assert because.startswith("nodes of zone sim/region-1/b stopped reporting together")
+    assert because.startswith(
+        "unreachable: nodes of zone sim/region-1/b stopped reporting together"
+    )
 
 
 def sold_by(provider: str, pool: int, number: int) -> Node:
@@ -301,7 +303,7 @@ def test_silence_across_pools_and_zones_is_an_outage_of_their_provider_or_the_fl
     verdicts = decide([*nodes, *last])
     assert passed(verdicts) == []
     (because,) = {v.held.because for v in verdicts.values() if v.held}
-    assert because.startswith(f"nodes of {scope} stopped reporting together")
+    assert because.startswith(f"unreachable: nodes of {scope} stopped reporting together")
 
 
 def test_a_silent_node_that_is_broken_as_well_is_replaced_during_an_outage() -> None:

@@ -56,6 +56,14 @@ def test_a_silent_node_is_treated_only_after_the_time_that_its_pool_allows() -> 
     assert treated(silent, after=timedelta(minutes=10)) == [Remedy.REPLACE]
 
 
+def test_a_fault_that_is_not_fatal_must_last_for_two_minutes() -> None:
+    flicker = evolve(FAULT, check="power", fatal=False, times=2)
+    node = evolve(SICK, conditions=(flicker,))
+    assert treated(node, after=timedelta(seconds=119)) == []
+    assert treated(node, after=timedelta(seconds=120)) == [Remedy.REPLACE]
+    assert treated(evolve(SICK, conditions=(flicker, FAULT))) == [Remedy.REPLACE]
+
+
 @pytest.mark.parametrize("remediator", [CordonAndReplace(), Ladder()])
 def test_a_fault_of_an_earlier_boot_that_is_reported_late_is_not_treated(
     remediator: CordonAndReplace | Ladder,

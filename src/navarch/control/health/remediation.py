@@ -33,7 +33,7 @@ from navarch.fleet.disruption.unhealthy import (
     is_only_silent,
     plan_returns,
     replaced,
-    silence_due_at,
+    treatment_due_at,
 )
 from navarch.fleet.launch_breaker import LaunchBreaker
 from navarch.fleet.plan import (
@@ -212,7 +212,7 @@ class RemediationController(Controller):
             # The outage ends with this plan, which is not committed yet.
             reached = evolve(pool, reachable_since=now)
         for node in nodes:
-            due_at = silence_due_at(reached, node)
+            due_at = treatment_due_at(reached, node)
             if due_at is not None and due_at > now:
                 self._add_due(pool.name, due_at)
         treatments = self._failing.call(reached, nodes, self._remediator(pool), now)

@@ -1,7 +1,7 @@
 """Nodes with failed hardware."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.node import Node, Phase
@@ -14,6 +14,11 @@ from navarch.ports.remediator import Remediator, Remedy, Treatment
 
 AUTOMATIC = "automatic: "
 """Prefix of an automatic cordon, which is also removed automatically."""
+
+
+LASTS_FOR = timedelta(minutes=2)
+"""How long a fault that is not fatal must last before anything is done. A check that is wrong for a
+minute gives two verdicts, which is what most pools require."""
 
 
 class CordonAndReplace:
@@ -95,13 +100,14 @@ def plan_treatments(
 
     It only sees nodes in service that have conditions: whatever it returns, no sound node comes to
     harm. A node that is only silent is included once it has been silent for as long as the pool
-    allows. Raises the errors of the remediator, and TypeError for a result that is no treatment.
+    allows, and one without a fatal fault once a fault has lasted. Raises the errors of the
+    remediator, and TypeError for a result that is no treatment.
     """
     wanted: list[tuple[Node, Treatment]] = []
     for node in nodes:
         if not is_in_question(node):
             continue
-        due_at = silence_due_at(pool, node)
+        due_at = treatment_due_at(pool, node)
         if due_at is not None and now < due_at:
             continue
         treatment = _checked(remediator.remediate(pool, node))
@@ -118,11 +124,15 @@ def replaced(node: Node, treatment: Treatment) -> Retire:
     return Retire(node=node.id, reason=treatment.reason, automatic=True)
 
 
-def silence_due_at(pool: Pool, node: Node) -> datetime | None:
-    """Return when `node` may be treated for its silence; None if that is no question of time.
+def treatment_due_at(pool: Pool, node: Node) -> datetime | None:
+    """Return when `node` may be treated; None if that is no question of time.
 
-    It is none if the node has other faults, or if a witness proves that its machine is dead.
+    It is none if a fault is fatal, or if a witness proves that a silent machine is dead.
     """
+    grave = [each for each in grave_conditions(pool, node) if each.check != HEARTBEAT]
+    if grave:
+        is_fatal = any(condition.fatal for condition in grave)
+        return None if is_fatal else min(each.since for each in grave) + LASTS_FOR
     silence = heartbeat_condition(node)
     if silence is None or not is_only_silent(pool, node) or is_proven_dead(node):
         return None

@@ -48,8 +48,8 @@ class Outage:
     def words(self) -> str:
         """The sentence for operators. It has no counts, so that it stays the same meanwhile."""
         return (
-            f"nodes of {describe(self.scope)} stopped reporting together; none is replaced for "
-            "silence until the others report again or a witness proves it dead"
+            f"unreachable: nodes of {describe(self.scope)} stopped reporting together; none is "
+            "replaced for silence until the others report again or a witness proves it dead"
         )
 
 
