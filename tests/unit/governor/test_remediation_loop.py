@@ -19,7 +19,7 @@ from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.core.recovery import Remediation
-from navarch.fleet.disruption.unhealthy import AUTOMATIC, LASTS_FOR, CordonAndReplace, Ladder
+from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladder
 from navarch.fleet.plan import Plan, Terminate
 from navarch.health.conditions import evaluate, worst
 from navarch.health.learning.lemons import MACHINE
@@ -277,7 +277,7 @@ def test_fatal_results_act_at_once_and_others_after_several_in_a_row(
 ) -> None:
     conditions: tuple[Condition, ...] = ()
     for verdict in verdicts:
-        conditions = evaluate(conditions, [verdict], now=NOW - LASTS_FOR, boot_id="")
+        conditions = evaluate(conditions, [verdict], now=NOW - timedelta(days=1), boot_id="")
     node = evolve(a_node("training-0"), conditions=conditions, health=worst(conditions))
 
     after, _ = decide([a_pool(size=1, unhealthy_after=3)], [node], CordonAndReplace())
