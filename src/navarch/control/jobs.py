@@ -109,6 +109,8 @@ class JobController(Controller):
 
     def _with_news(self, fleet: Fleet, plan: JobPlan, now: datetime) -> Change:
         """Return the change, with an event for every search given up for the first time."""
+        if not plan.gave_up and not self._reported:
+            return plan.change
         waiting = {job.name for job in fleet.jobs.values() if job.state is JobState.WAITING}
         self._reported = {each for each in self._reported if each[0] in waiting}
         events: list[Event] = []

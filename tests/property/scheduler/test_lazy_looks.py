@@ -1,6 +1,8 @@
 """What lazy jobs report about their tasks equals what the tasks report."""
 
 from dataclasses import replace
+from random import Random
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from navarch.scheduler.model.job import Job
 from navarch.scheduler.model.status import TaskStatus
 from navarch.scheduler.worlds import a_cluster, a_job, ask
 
-LOOKS = [
+LOOKS: list[dict[str, Any]] = [
     {"request": ask(1)},
     {"request": ask(0.5)},
     {"request": ask(1), "node_selector": {"zone": "a"}},
@@ -34,12 +36,12 @@ def counted(job: Job) -> dict[Look, int]:
     st.booleans(),
 )
 def test_a_lazy_job_counts_the_looks_that_its_tasks_have_in_the_same_order(
-    looks: list[dict[str, object]], random: object, running: bool
+    looks: list[dict[str, Any]], random: Random, running: bool
 ) -> None:
     spec = a_job("j", tasks=len(looks))
-    place = {"status": TaskStatus.RUNNING, "node": "n"} if running else {}
+    place: dict[str, Any] = {"status": TaskStatus.RUNNING, "node": "n"} if running else {}
     tasks = [replace(task, **look, **place) for task, look in zip(spec.tasks, looks, strict=True)]
-    random.shuffle(tasks)  # type: ignore[attr-defined]
+    random.shuffle(tasks)
     session = open_session(a_cluster(nodes={"n": 64}, jobs=[replace(spec, tasks=tuple(tasks))]))
     job = session.jobs["j"]
     lazy = list(counted(job).items())

@@ -54,6 +54,7 @@ _FREE = ResourceShare(quota=UNLIMITED)
 
 
 Spec = TypeVar("Spec")
+Name = TypeVar("Name", bound=str)
 
 
 class Specs(Generic[Spec]):
@@ -63,7 +64,7 @@ class Specs(Generic[Spec]):
         self._compute = compute
         self._kept: dict[str, tuple[tuple[object, ...], Spec]] = {}
 
-    def of(self, arguments: Mapping[str, tuple[object, ...]]) -> tuple[Spec, ...]:
+    def of(self, arguments: Mapping[Name, tuple[object, ...]]) -> tuple[Spec, ...]:
         """Return the results for the arguments by name, and forget all other results."""
         before, self._kept = self._kept, {}
         for name, values in arguments.items():
