@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ from navarch.service.agents import Timing
 from navarch.sim.kernel import clock as clock_of
 from navarch.sim.kernel.loop import SimLoop, SleepFuture
 from navarch.sim.runner.runner import run_scenario
+from navarch.sim.scenario.kinds import JobConfig
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.world import world as world_of
@@ -68,6 +70,28 @@ def a_day(scale: int, *, failures: int) -> Scenario:
         nodes=nodes, hours=hours, failing=str(failures > 0).lower(), rate=f"{rate:.6f}"
     )
     return parse_scenario(text, source="day")
+
+
+def a_day_of_jobs(scale: int) -> Scenario:
+    """Return a day with 240 failures, on which nine nodes in ten have a job of their own.
+
+    Each job runs for six hours and is followed by the next one. Those of one minute begin together.
+    """
+    day, hour = a_day(scale, failures=240), timedelta(hours=1) / scale
+    jobs = [
+        JobConfig(
+            name=f"slot-{number}",
+            tasks=1,
+            gpus=8,
+            at=hour + number % 60 * hour / 60,
+            every=6 * hour,
+            count=4,
+            duration=6 * hour,
+            checkpoint_every=hour / 2,
+        )
+        for number in range(4_500 // scale)
+    ]
+    return replace(day, name="day-of-jobs", jobs=tuple(jobs))
 
 
 def played(scenario: Scenario) -> dict[str, object]:
@@ -232,6 +256,8 @@ def stories() -> dict[str, object]:
 def one(name: str, scale: int) -> dict[str, object]:
     """Play one of the large runs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    if name == "jobs":
+        return played(a_day_of_jobs(scale))
     if name == "llama3":
         return played(load_scenario(ROOT / "scenarios" / "incidents" / "llama3-pretraining.yaml"))
     return played(a_day(scale, failures=int(name)))
@@ -244,6 +270,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for each large run")
     parser.add_argument("--pairs", type=int, default=7, help="days with few and many failures")
     parser.add_argument("--without-llama3", action="store_true")
+    parser.add_argument("--jobs", action="store_true", help="only the day with 4,500 jobs")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one is not None:
@@ -251,6 +278,11 @@ def main() -> None:
         return
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     scale, limit_s = ("--scale", str(chosen.scale)), chosen.limit
+    jobs = piece_by_piece([apart("jobs", *scale, limit_s=limit_s)])
+    day_of_jobs = {**jobs, "target_cpu_s": 30}
+    if chosen.jobs:
+        print(json.dumps({"scale": chosen.scale, "day_of_jobs": day_of_jobs}, indent=2))
+        return
     # So many more that what they cost stands out from how much two runs of a day differ; and
     # several pairs, since others on the same host make any one of them take longer.
     pairs = [
@@ -262,6 +294,7 @@ def main() -> None:
         "scale": chosen.scale,
         "day": {**few, "target_cpu_s": 10, "target_peak_mb": 1000},
         "day_with_five_times_the_failures": many,
+        "day_of_jobs": day_of_jobs,
         "further_failure_ms": further(few, many, of="undisturbed_cpu_s"),
         "further_failure_usually_ms": further(few, many),
         "further_failure_by_pairs_ms": [further(*pair) for pair in pairs],

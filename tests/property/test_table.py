@@ -22,6 +22,7 @@ def test_a_table_holds_what_a_dictionary_would(changes: list[dict[int, str | Non
                 model[key] = value
         assert dict(table) == model
         assert len(table) == len(model)
+        assert bool(table) is bool(model)
         assert all((key in table) == (key in model) for key in range(61))
         assert [table.get(key) for key in range(61)] == [model.get(key) for key in range(61)]
         assert all(table.get(key, "c") == model.get(key, "c") for key in range(61))

@@ -11,6 +11,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
 from navarch.core.records import Table, evolve
+from navarch.fleet.jobs.cluster import FleetClusters
 from navarch.fleet.jobs.placement import JobPlan, gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock, Offload
@@ -53,7 +54,8 @@ class JobController(Controller):
         self._offload = offload
         self._scheduling = scheduling
         self._scheduled_with: Scheduling | None = None
-        self._pause_ends = clock.now()
+        self._clusters = FleetClusters()
+        self._pause_ends = self._looked_at = clock.now()
         self._reported: set[tuple[JobName, str]] = set()
         """Searches that were given up, so that each is reported once."""
         for job in store.fleet().jobs.values():
@@ -65,13 +67,14 @@ class JobController(Controller):
         for job in committed.change.jobs:
             if job.over:
                 self.queue.add_at(job.name, job.since + KEEP)
-        if committed.before.jobs is not committed.after.jobs:
+        if not committed.after.jobs and not committed.before.jobs:
+            return
+        if _moves_jobs(committed) or self._scheduling() != self._scheduled_with:
             self.queue.add(PLACEMENT)
-        elif committed.after.jobs:
-            if self._scheduling() != self._scheduled_with:
-                self.queue.add(PLACEMENT)
-            elif committed.before.nodes is not committed.after.nodes:
-                self.queue.add_by(PLACEMENT, self._pause_ends)
+        elif committed.before.nodes is not committed.after.nodes:
+            self.queue.add_by(PLACEMENT, self._pause_ends)
+        elif committed.change.jobs:
+            self.queue.add_by(PLACEMENT, self._looked_at + LOOK_EVERY)
 
     async def reconcile(self, keys: Sequence[JobName]) -> None:
         """Place the jobs that can be placed, and forget those that are long over."""
@@ -87,12 +90,19 @@ class JobController(Controller):
         scheduling = self._scheduled_with = self._scheduling()
         began = self._clock.monotonic()
         plan = await self._offload.run(
-            lambda: plan_jobs(fleet, scheduling, now=now, stopwatch=self._clock.monotonic)
+            lambda: plan_jobs(
+                fleet,
+                scheduling,
+                now=now,
+                stopwatch=self._clock.monotonic,
+                clusters=self._clusters,
+            )
         )
         took = timedelta(seconds=self._clock.monotonic() - began)
         change = self._with_news(fleet, plan, now)
         if not change.empty:
             fleet = await self._store.commit(change, based_on=fleet.revision)
+        self._looked_at = now
         self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
         if plan.wake_at is not None:
             self.queue.add_by(PLACEMENT, max(plan.wake_at, self._pause_ends))
@@ -101,6 +111,8 @@ class JobController(Controller):
 
     def _with_news(self, fleet: Fleet, plan: JobPlan, now: datetime) -> Change:
         """Return the change, with an event for every search given up for the first time."""
+        if not plan.gave_up and not self._reported:
+            return plan.change
         waiting = {job.name for job in fleet.jobs.values() if job.state is JobState.WAITING}
         self._reported = {each for each in self._reported if each[0] in waiting}
         events: list[Event] = []
@@ -117,6 +129,15 @@ class JobController(Controller):
         if not events:
             return plan.change
         return evolve(plan.change, events=[*plan.change.events, *events])
+
+
+def _moves_jobs(committed: Committed) -> bool:
+    """Return whether a job was submitted, placed, interrupted or ended, or is forgotten."""
+    before = committed.before.jobs
+    return bool(committed.change.forget_jobs) or any(
+        (known := before.get(job.name)) is None or known.state is not job.state
+        for job in committed.change.jobs
+    )
 
 
 class JobAwareNotifier:

@@ -111,6 +111,10 @@ class Table(Mapping[K, V], Generic[K, V]):
         more = [(value is not None) - (key in base) for key, value in self._overlay.items()]
         return len(base) + sum(more)
 
+    def __bool__(self) -> bool:
+        """Return whether anything is left, without counting it in a large table."""
+        return len(self._base) > len(self._overlay) or len(self) > 0
+
     def __iter__(self) -> Iterator[K]:
         return iter(self._merged())
 

@@ -17,6 +17,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import JobState
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.notifiers.log import LogWorkloads
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
@@ -195,5 +196,32 @@ def test_gpus_of_a_job_count_as_in_use_even_if_idle() -> None:
         )
         await case.write(jobs=[ended])
         assert list(readings.utilization(names)) == [0.0, 0.0]
+
+    run(story)
+
+
+def test_a_checkpoint_is_considered_with_the_next_look() -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")], jobs=[a_job("j", on=("n0",))])
+        await case.loop.reconcile()
+        looked_at = case.clock.now()
+        await case.clock.sleep(5.0)
+        job = case.store.fleet().jobs[JobName("j")]
+        await case.write(jobs=[evolve(job, checkpointed_at=case.clock.now())])
+        assert case.loop.due_at() == looked_at + LOOK_EVERY
+
+    run(story)
+
+
+def test_a_job_that_is_placed_and_interrupted_at_one_moment_is_placed_again() -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")], jobs=[a_job("j")])
+        await case.loop.reconcile()
+        placed, now = case.store.fleet().jobs[JobName("j")], case.clock.now()
+        assert placed.since == now
+        await case.write(jobs=[placed.to(JobState.WAITING, at=now, reason="its program failed")])
+        assert case.loop.due_at() == now
+        await case.loop.reconcile()
+        assert case.state("j") is JobState.PLACED
 
     run(story)

@@ -1,7 +1,9 @@
 """The fleet and its jobs as input of the scheduler."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
+from typing import Generic, TypeVar
 
 from navarch.catalogue.machines import parse_gpu_type
 from navarch.core.fleet import Fleet
@@ -55,35 +57,70 @@ _ALWAYS = datetime(2000, 1, 1, tzinfo=UTC)
 _FREE = ResourceShare(quota=UNLIMITED)
 
 
-def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -> Cluster:
-    """Return the nodes, the queues, and the jobs that are not over.
+Spec = TypeVar("Spec")
+Name = TypeVar("Name", bound=str)
 
-    Nodes that take no jobs now are included, because explanations of waiting jobs need them.
-    Waiting jobs above the limit are not: the scheduler visits every task of a job.
-    """
-    alive = [job for job in fleet.jobs.values() if not job.over and not why_not_scheduled(job)]
-    wishes = {job.gpu_type for job in alive if job.gpu_type}
-    avoided = avoided_nodes(fleet, now=now)
-    suspects = died_lately(fleet.jobs.values(), since=now - SETTLING)
-    nodes = [
-        node_spec(
-            node,
-            fleet.pools.get(node.pool) if node.pool else None,
-            wishes=wishes,
-            avoided=avoided.get(node.id, ""),
-            suspect=node.id in suspects,
+
+class Specs(Generic[Spec]):
+    """What a pure function returns for each of many records, kept while its arguments are equal."""
+
+    def __init__(self, compute: Callable[..., Spec]) -> None:
+        self._compute = compute
+        self._kept: dict[str, tuple[tuple[object, ...], Spec]] = {}
+
+    def of(self, arguments: Mapping[Name, tuple[object, ...]]) -> tuple[Spec, ...]:
+        """Return the results for the arguments by name, and forget all other results."""
+        before, self._kept = self._kept, {}
+        for name, values in arguments.items():
+            kept = before.get(name)
+            if kept is None or kept[0] != values:
+                kept = values, self._compute(*values)
+            self._kept[name] = kept
+        return tuple([spec for _, spec in self._kept.values()])
+
+
+class FleetClusters:
+    """Makes the clusters of one fleet after another; few records differ from each to the next."""
+
+    def __init__(self) -> None:
+        self._nodes = Specs(node_spec)
+        self._jobs = Specs(job_spec)
+
+    def cluster(self, fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -> Cluster:
+        """Return the nodes, the queues, and the jobs that are not over.
+
+        Nodes that take no jobs now are included, because explanations of waiting jobs need them.
+        Waiting jobs above the limit are not: the scheduler visits every task of a job.
+        """
+        alive = [job for job in fleet.jobs.values() if not job.over and not why_not_scheduled(job)]
+        wishes = {job.gpu_type for job in alive if job.gpu_type}
+        avoided = avoided_nodes(fleet, now=now)
+        suspects = died_lately(fleet.jobs.values(), since=now - SETTLING)
+        pools = fleet.pools
+        nodes = {
+            node.id: (
+                node,
+                pools.get(node.pool) if node.pool else None,
+                wishes,
+                avoided.get(node.id, ""),
+                node.id in suspects,
+            )
+            for node in fleet.nodes.values()
+            if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
+        }
+        jobs = {job.name: (job,) for job in alive if nodes.keys() >= set(job.nodes)}
+        return Cluster(
+            now=now,
+            nodes=self._nodes.of(nodes),
+            queues=queue_specs(queues.values()),
+            jobs=self._jobs.of(jobs),
+            topologies=(NETWORK,),
         )
-        for node in fleet.nodes.values()
-        if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
-    ]
-    there = {spec.name for spec in nodes}
-    return Cluster(
-        now=now,
-        nodes=tuple(nodes),
-        queues=queue_specs(queues.values()),
-        jobs=tuple(job_spec(job) for job in alive if there.issuperset(job.nodes)),
-        topologies=(NETWORK,),
-    )
+
+
+def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -> Cluster:
+    """Return the cluster of a single fleet."""
+    return FleetClusters().cluster(fleet, queues, now=now)
 
 
 def avoided_nodes(fleet: Fleet, *, now: datetime) -> dict[NodeId, str]:
@@ -119,7 +156,6 @@ def why_not_scheduled(job: Job) -> str | None:
 def node_spec(
     node: Node,
     pool: Pool | None = None,
-    *,
     wishes: Collection[str] = (),
     avoided: str = "",
     suspect: bool = False,
@@ -182,7 +218,7 @@ def queue_specs(queues: Iterable[Queue]) -> tuple[QueueSpec, ...]:
 def job_spec(job: Job) -> JobSpec:
     """Return a job as a gang: all of its tasks, or none."""
     placed = job.state is JobState.PLACED
-    request = Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=job.gpus))
+    request = _whole_gpus(job.gpus)
     selector = {POOL: str(job.pool)} if job.pool else {}
     if job.gpu_type:
         selector[_WISHED + job.gpu_type] = _YES
@@ -206,9 +242,20 @@ def job_spec(job: Job) -> JobSpec:
         last_start=job.since if placed else None,
         checkpointed_at=job.checkpointed_at,
         expected_runtime=job.runtime,
-        root=SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=len(tasks)),)),
+        root=_all_or_none(len(tasks)),
         tasks=tuple(tasks),
     )
+
+
+@cache
+def _whole_gpus(count: int) -> Request:
+    """Return the request of a task. Equal tasks share it, and what is derived from it."""
+    return Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=count))
+
+
+@cache
+def _all_or_none(tasks: int) -> SubGroupSpec:
+    return SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=tasks),))
 
 
 def is_of_type(offering: Offering, wish: str) -> bool:

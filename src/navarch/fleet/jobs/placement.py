@@ -10,7 +10,7 @@ from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase
 from navarch.core.records import Table
-from navarch.fleet.jobs.cluster import fleet_cluster
+from navarch.fleet.jobs.cluster import FleetClusters
 from navarch.fleet.jobs.crash_loops import SETTLING
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.jobs.swaps import plan_swaps
@@ -20,6 +20,10 @@ from navarch.scheduler.framework.decision import Bind, Decision, Evict, net_deci
 
 NAMED_MAX = 8
 """How many nodes a reason names; a large job has hundreds."""
+
+
+_NOT_SAFE = (Phase.DRAINING, Phase.TERMINATING, Phase.GONE)
+"""Jobs lose a node in one of these phases, or may lose it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +43,11 @@ def plan_jobs(
     *,
     now: datetime,
     stopwatch: Callable[[], float] | None = None,
+    clusters: FleetClusters | None = None,
 ) -> JobPlan:
     """Return which jobs are placed, and which wait again.
 
+    With `clusters`, the plan costs what has changed since the last one that was made with it.
     A job that has lost a node is recorded first and placed in the next round: its loss must be
     stored before it gets other GPUs. Stragglers are swapped out while no job waits.
     """
@@ -52,7 +58,8 @@ def plan_jobs(
     is_idle = not any(job.state is JobState.WAITING for job in fleet.jobs.values())
     if is_idle or not swaps.change.empty:
         return JobPlan(change=swaps.change, wake_at=swaps.wake_at)
-    cluster = fleet_cluster(fleet, scheduling.queues, now=now)
+    clusters = clusters or FleetClusters()
+    cluster = clusters.cluster(fleet, scheduling.queues, now=now)
     result = run_cycle(cluster, scheduling.config, clock=stopwatch)
     changed = decided_jobs(fleet, net_decisions(result.decisions), now)
     settled = [x.at + SETTLING for job in fleet.jobs.values() for x in job.deaths[-1:]]
@@ -62,8 +69,9 @@ def plan_jobs(
 
 def lost_jobs(fleet: Fleet) -> Iterable[tuple[Job, str]]:
     """Yield the jobs that have lost a node, and why."""
+    safe = {node.id for node in fleet.nodes.values() if node.phase not in _NOT_SAFE}
     for job in fleet.jobs.values():
-        if job.state is not JobState.PLACED:
+        if job.state is not JobState.PLACED or safe.issuperset(job.nodes):
             continue
         for name in job.nodes:
             why = _why_lost(job, name, fleet.nodes.get(name))

@@ -430,6 +430,16 @@ class Job:
             return self.spec.tasks[0].request.gpu.whole * pod_set.size
         return sum(shape.specs[0].request.gpu.whole * len(shape.specs) for shape in shapes)
 
+    def looks(self) -> Iterable[tuple[TaskSpec, int]]:
+        """Return tasks with the number of tasks that look like them, in order of the first uids."""
+        if self._tasks is not None:
+            return [(task.spec, 1) for task in self._tasks.values()]
+        (pod_set,) = self.pod_sets.values()
+        if not pod_set.shapes:
+            return [(self.spec.tasks[0], pod_set.size)]
+        shapes = sorted(pod_set.shapes, key=lambda shape: min(map(_uid, shape.specs)))
+        return [(shape.specs[0], len(shape.specs)) for shape in shapes]
+
     @property
     def exemplars(self) -> Sequence[TaskSpec]:
         """Tasks of every look there is among those of the snapshot."""

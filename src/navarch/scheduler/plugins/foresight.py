@@ -25,8 +25,8 @@ from navarch.scheduler.framework.node_table import (
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Task
 from navarch.scheduler.model.node import WHOLE_GPU, Node
-from navarch.scheduler.model.quantity import GPU
-from navarch.scheduler.model.request import GpuKind
+from navarch.scheduler.model.quantity import GPU, Amounts
+from navarch.scheduler.model.request import GpuKind, Request
 from navarch.scheduler.packing.shape import WHOLE, Numbers, Shape
 from navarch.scheduler.packing.slots import SlotKinds
 from navarch.scheduler.packing.waste import Contention, Shortage, expected_waste
@@ -110,10 +110,14 @@ class _Outlook:
     """
 
     def __init__(self, session: Session) -> None:
-        tasks = [task for job in session.jobs.values() for task in job.tasks.values()]
-        seen = Counter(
-            (shape_of(task), tuple(sorted(task.spec.node_selector.items()))) for task in tasks
-        )
+        seen: Counter[tuple[Shape, tuple[tuple[str, str], ...]]] = Counter()
+        shared = False
+        for job in session.jobs.values():
+            for spec, count in job.looks():
+                shared = shared or spec.request.gpu.shared
+                quota = spec.request.quota_on(session.min_gpu_memory_mib)
+                selector = tuple(sorted(spec.node_selector.items()))
+                seen[_shape(spec.request, quota), selector] += count
         requested: Counter[int] = Counter()
         for (shape, _), count in seen.items():
             if shape.gpus:
@@ -125,7 +129,7 @@ class _Outlook:
 
         self._labels = sorted({key for _, selector in seen for key, _ in selector})
         """Only labels that tasks select distinguish kinds of nodes."""
-        self.is_plain = not self._labels and not any(task.request.gpu.shared for task in tasks)
+        self.is_plain = not self._labels and not shared
         """True if amounts alone describe a node: no task shares GPUs or selects labels."""
         table = session.node_table() if self.is_plain else None
         in_kind: dict[_Alike, int]
@@ -256,22 +260,26 @@ class _Outlook:
 
 
 def shape_of(task: Task) -> Shape:
-    """Return the request of the task in the units of packing.
+    """Return the request of the task in the units of packing."""
+    return _shape(task.request, task.pending_quota)
+
+
+def _shape(request: Request, quota: Amounts) -> Shape:
+    """Return a request, which counts for `quota` in its queue, in the units of packing.
 
     Requests for GPU memory count as a part of the cluster's smallest GPU, MIG slices and claims as
     the GPUs that they use of a queue's quota.
     """
-    request = task.request
     cpu, memory = request.cpu_milli, request.memory_bytes // MIB
     if not request.requires_gpu:
         return Shape(cpu, memory, 0, 0)
     if request.gpu.shared:
         devices = request.gpu.devices
-        part = int(task.pending_quota.gpu) * PER_HUNDREDTH // devices
+        part = int(quota.gpu) * PER_HUNDREDTH // devices
         return Shape(cpu, memory, devices, min(max(part, 1), WHOLE))
     if request.gpu.kind is GpuKind.WHOLE:
         return Shape(cpu, memory, request.gpu.count, WHOLE)
-    return Shape(cpu, memory, max(1, int(task.pending_quota.gpu) // GPU), WHOLE)
+    return Shape(cpu, memory, max(1, int(quota.gpu) // GPU), WHOLE)
 
 
 def left_of(node: Node, group: str) -> int:
