@@ -1,5 +1,6 @@
 """Automation stops before it destroys sound machines: silence, false faults, replacement loops."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -58,8 +59,9 @@ def test_a_fleet_that_stops_reporting_for_a_while_loses_no_node(seed: int, minut
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_single_silent_node_is_replaced_after_ten_minutes(seed: int) -> None:
+def test_a_single_silent_node_without_a_witness_is_replaced_after_ten_minutes(seed: int) -> None:
     async def story(world: World) -> None:
+        world.cloud.habits = replace(world.cloud.habits, unchecked=True)
         nodes = await filled(world, 20)
         dead = nodes[3]
         world.silence(dead)
@@ -71,6 +73,21 @@ def test_a_single_silent_node_is_replaced_after_ten_minutes(seed: int) -> None:
         await world.converge()
 
     simulate(story, seed=seed, computed=True, pools=[a_pool(size=20)])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_dead_machine_in_a_silent_fleet_is_replaced_and_no_other(seed: int) -> None:
+    async def story(world: World) -> None:
+        nodes = await filled(world, 60)
+        for name in nodes:
+            world.partition(name)
+        world.silence(nodes[7])
+        await world.clock.sleep(600)
+        assert retired(world) == [nodes[7]]
+        await world.clock.sleep(3000)
+        assert retired(world) == [nodes[7]], "the others are unreachable, not dead"
+
+    simulate(story, seed=seed, computed=True, pools=[a_pool(size=60, nodes_max=70)])
 
 
 def test_a_crash_in_the_middle_of_an_outage_changes_nothing() -> None:
@@ -93,7 +110,7 @@ def test_an_operator_can_release_a_silent_node_during_an_outage() -> None:
     async def story(world: World) -> None:
         nodes = await filled(world, 30)
         for name in nodes[:10]:
-            world.silence(name)
+            world.partition(name)
         await world.clock.sleep(1200)
         assert retired(world) == []
         held = HeldService(world.clock, world.store)

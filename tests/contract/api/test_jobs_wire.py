@@ -54,6 +54,9 @@ def test_a_job_is_submitted_shown_and_ended_over_http() -> None:
             queued = await api.requeue_job(asked.name, reason="died", placed_at=job.since)
             assert (queued.state, queued.reason) == (JobState.WAITING, "died")
             await place(local)
+            assert (await api.explain_job(asked.name)).state == "waiting", "it has just died there"
+            await local.register("gpu-2")
+            await place(local)
             assert [each.name for each in await api.list_jobs()] == ["train"]
             assert (await api.explain_job(asked.name)).state == "placed"
             assert (await api.finish_job(asked.name)).state is JobState.FINISHED
