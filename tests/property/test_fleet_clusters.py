@@ -11,6 +11,7 @@ from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState, Queue
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import FleetClusters, Specs, fleet_cluster
 from navarch.testing.worlds import NOW, a_job, a_node, a_pool
 
@@ -25,7 +26,8 @@ nodes = st.builds(
     a_node,
     st.sampled_from(NODES),
     phase=st.sampled_from([Phase.BOOTING, Phase.READY, Phase.READY, Phase.DRAINING, Phase.GONE]),
-    health=st.sampled_from([Health.HEALTHY, Health.UNHEALTHY]),
+    health=st.sampled_from([Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY]),
+    replaces=st.sampled_from([None, *map(NodeId, NODES)]),
     labels=st.sampled_from([{}, {"rack": "r1"}]),
     gpus=st.sampled_from([None, 4, 8]),
 )
@@ -99,3 +101,13 @@ def test_a_forgotten_job_is_not_in_the_next_cluster() -> None:
     fleet = apply(fleet, Change(forget_jobs=[JobName("j")], forget_nodes=[NodeId("n0")]))
     found = kept.cluster(fleet, {}, now=NOW)
     assert (found.jobs, found.nodes) == ((), ())
+
+
+def test_specs_are_kept_while_their_pool_requests_other_nodes() -> None:
+    kept, pool = FleetClusters(), a_pool()
+    fleet = apply(Fleet(), Change(pools=[pool], nodes=[a_node("n0")], jobs=[a_job("j")]))
+    before = kept.cluster(fleet, {}, now=NOW)
+    counted = evolve(pool, next_index=pool.next_index + 1)
+    after = kept.cluster(apply(fleet, Change(pools=[counted])), {}, now=NOW)
+    assert after.nodes[0] is before.nodes[0]
+    assert after.jobs[0] is before.jobs[0]

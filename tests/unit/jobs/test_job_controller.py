@@ -217,6 +217,7 @@ def test_a_job_that_is_placed_and_interrupted_at_one_moment_is_placed_again() ->
     async def story(case: Case) -> None:
         await case.write(pools=[a_pool()], nodes=[a_node("n0")], jobs=[a_job("j")])
         await case.loop.reconcile()
+        assert await case.loop.reconcile() is None
         placed, now = case.store.fleet().jobs[JobName("j")], case.clock.now()
         assert placed.since == now
         await case.write(jobs=[placed.to(JobState.WAITING, at=now, reason="its program failed")])

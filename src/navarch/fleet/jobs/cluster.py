@@ -14,7 +14,6 @@ from navarch.core.job import DEFAULT_QUEUE, Job, JobState, Queue
 from navarch.core.launch import Offering
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase
-from navarch.core.pool import Pool
 from navarch.fleet.jobs.crash_loops import SETTLING, WINDOW, died_lately
 from navarch.scheduler.model.cluster import (
     PREFER_NO_SCHEDULE,
@@ -96,11 +95,12 @@ class FleetClusters:
         wishes = {job.gpu_type for job in alive if job.gpu_type}
         avoided = avoided_nodes(fleet, now=now)
         suspects = died_lately(fleet.jobs.values(), since=now - SETTLING)
-        pools = fleet.pools
+        # Not the pools themselves: they change with every node that is requested.
+        labels = {pool.name: pool.labels for pool in fleet.pools.values()}
         nodes = {
             node.id: (
                 node,
-                pools.get(node.pool) if node.pool else None,
+                labels.get(node.pool, {}) if node.pool else {},
                 wishes,
                 avoided.get(node.id, ""),
                 node.id in suspects,
@@ -108,7 +108,8 @@ class FleetClusters:
             for node in fleet.nodes.values()
             if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
         }
-        jobs = {job.name: (job,) for job in alive if nodes.keys() >= set(job.nodes)}
+        there = set(nodes)
+        jobs = {job.name: (job,) for job in alive if there.issuperset(job.nodes)}
         return Cluster(
             now=now,
             nodes=self._nodes.of(nodes),
@@ -155,7 +156,7 @@ def why_not_scheduled(job: Job) -> str | None:
 
 def node_spec(
     node: Node,
-    pool: Pool | None = None,
+    pool_labels: Mapping[str, str],
     wishes: Collection[str] = (),
     avoided: str = "",
     suspect: bool = False,
@@ -166,7 +167,7 @@ def node_spec(
     a `suspect` gets no job at all.
     """
     gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
-    labels = {**(pool.labels if pool else {}), **node.labels}
+    labels = {**pool_labels, **node.labels}
     labels |= dict(node.topology.labels) if node.topology else {}
     labels |= {POOL: node.pool or "", GPU_TYPE: node.place.gpu_type if node.place else ""}
     labels |= {

@@ -22,10 +22,6 @@ NAMED_MAX = 8
 """How many nodes a reason names; a large job has hundreds."""
 
 
-_NOT_SAFE = (Phase.DRAINING, Phase.TERMINATING, Phase.GONE)
-"""Jobs lose a node in one of these phases, or may lose it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
     """The changes of jobs to commit now."""
@@ -69,12 +65,14 @@ def plan_jobs(
 
 def lost_jobs(fleet: Fleet) -> Iterable[tuple[Job, str]]:
     """Yield the jobs that have lost a node, and why."""
-    safe = {node.id for node in fleet.nodes.values() if node.phase not in _NOT_SAFE}
     for job in fleet.jobs.values():
-        if job.state is not JobState.PLACED or safe.issuperset(job.nodes):
+        if job.state is not JobState.PLACED:
             continue
         for name in job.nodes:
-            why = _why_lost(job, name, fleet.nodes.get(name))
+            node = fleet.nodes.get(name)
+            if node is not None and node.phase is Phase.READY:
+                continue  # as nearly all are
+            why = _why_lost(job, name, node)
             if why:
                 yield job, why
                 break
