@@ -74,9 +74,13 @@ def test_a_mistake_is_refused_with_its_remedy(pool: str, remedy: str) -> None:
 
 
 def test_a_budget_keeps_the_defaults_of_other_keys() -> None:
-    found = config(server="  governor: {window: 30m, pool: {share: 0.2}, rack: {nodes: 2}}")
+    found = config(
+        server="  governor: {window: 30m, pool: {share: 0.2}, rack: {nodes: 2, nodes_per_day: 5}}"
+    )
     settings = to_governor(found.server.governor)  # type: ignore[attr-defined]
     assert settings.window == timedelta(minutes=30)
     assert settings.budgets[Domain.POOL] == DomainBudget(nodes_min=1, share_max=0.2)
-    assert settings.budgets[Domain.RACK] == DomainBudget(nodes_min=2, share_max=0.25)
+    assert settings.budgets[Domain.RACK] == DomainBudget(
+        nodes_min=2, share_max=0.25, nodes_per_day=5, share_per_day=0.25
+    )
     assert settings.budgets[Domain.DRIVER] == DomainBudget(nodes_min=3, share_max=0.05)

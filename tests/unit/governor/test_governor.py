@@ -321,6 +321,18 @@ def test_a_rack_that_fails_as_a_whole_is_not_replaced_as_a_whole(label: str, val
     assert len(passed(decide([*rack, *others]))) == 4
 
 
+def test_the_budget_of_a_rack_does_not_shrink_with_the_node_that_it_lost() -> None:
+    rack = [a_node(f"training-{i}", labels={"rack": "r1"}) for i in range(8)]
+    others = [a_node(f"training-{i}") for i in range(8, 100)]
+    rack[0] = evolve(acted_on("training-0", minutes_ago=5), labels={"rack": "r1"})
+    rack[1] = faulty(rack[1], code=48)
+    assert passed(decide([*rack, *others])) == ["training-1"], "the second of 25 % of eight"
+    elsewhere = a_node("training-100", replaces=rack[0].id)
+    assert passed(decide([*rack, *others, elsewhere])) == ["training-1"]
+    rack[2] = faulty(rack[2], code=95)
+    assert len(passed(decide([*rack, *others]))) == 1
+
+
 def test_small_pools_do_not_wait_for_one_another() -> None:
     nodes = [
         node
@@ -419,6 +431,23 @@ def test_a_fault_on_far_more_nodes_than_fail_independently_makes_the_check_a_sus
         "xid 79 on 60 of 288 nodes within 1 h, more than fail independently; "
         "the check or a shared cause suspected, not the nodes"
     )
+
+
+def test_a_fleet_whose_machines_fail_often_is_still_healed() -> None:
+    # Ten times the worst published rate, all with one code: a bad batch, and no storm.
+    nodes = fleet(1000)
+    for i in range(9):
+        nodes[i] = faulty(nodes[i], since=NOW - timedelta(minutes=6 * i))
+    assert len(passed(decide(nodes))) == 9
+
+
+def test_a_pool_whose_machines_fail_more_often_than_others_is_still_healed() -> None:
+    nodes = [*fleet(200), *fleet(800, pool="other")]
+    for i in range(15):
+        nodes[i] = faulty(nodes[i], since=NOW - timedelta(minutes=90 * i))
+    decisions = decide(nodes)
+    assert len(passed(decisions)) == 7, "the budget of the pool, less what is kept"
+    assert not any(v.held.by is DeferredBy.CHANGE for v in decisions.values() if v.held)
 
 
 def test_faults_of_one_day_that_hardware_shows_by_itself_are_no_common_cause() -> None:

@@ -12,6 +12,7 @@ from navarch.core.incident import IncidentState
 from navarch.core.node import Node, NotifiedState, Phase, Retirement
 from navarch.core.records import evolve, record_fields
 from navarch.core.recovery import Recovery, RecoveryAttempt, RecoveryState, RecoveryStep
+from navarch.core.witness import Testimony
 from navarch.health.incidents.status import (
     close_if_over,
     describe_state,
@@ -117,6 +118,8 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "traits": {},
         "vouched_boot": "another",
         "acted_at": NOW,
+        "testimonies": (Testimony(witness="w", alive=None, reason="running", since=NOW),),
+        "overridden_at": NOW,
     }
     seen = {"conditions", "recovery", "retiring", "held"}
     assert {each.name for each in record_fields(Node)} == {

@@ -45,6 +45,8 @@ WORDS = {
 
 SOFTWARE = (*CHANGING, POLICY)
 
+GROUPS = ("pool", "provider", "instance_type")
+
 PLACES = ("zone", "region", "block", "switch", "network_path", "power_feed", "rack", "nvlink")
 """The kinds whose machines may really be broken together. All others, such as a driver or an
 instance type, rather make sound machines look broken."""

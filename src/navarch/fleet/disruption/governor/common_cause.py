@@ -19,11 +19,11 @@ from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.ids import NodeId
 from navarch.core.node import CHANGING, POLICY, Node, Trait
 from navarch.fleet.disruption.governor.attributes import (
+    GROUPS,
     PLACES,
     SOFTWARE,
     WORDS,
     Attribute,
-    attributes_of,
     describe,
 )
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, Shown
@@ -51,10 +51,16 @@ with the time before the change only, in which anything else may have changed to
 BROKEN_BY_POLICY_MIN = 0.1
 """The same for a new policy: it changes no machine, so that sound ones are at stake."""
 
+BROKEN_BY_GROUP_MIN = 0.1
+"""The same for a pool, a provider or an instance type: a bad batch of machines shows the same fault
+too, on far fewer of them in a day."""
+
 CHECK_NODES_MIN = 5
+CHECK_SHARE_MIN = 0.02
 CHECK_CHANCE_MAX = 1e-6
-"""A check is suspected if it fails on at least this many nodes within the window of the governor,
-and independent faults do that with a lower probability than this."""
+"""A check is suspected if it fails on at least this many nodes, and on this share of them, within
+the window of the governor, and independent faults do that with a lower probability than this. Below
+that, machines may really fail more often than elsewhere."""
 
 CAUSES_MAX = 4
 """How many causes of one fault are told apart."""
@@ -83,6 +89,11 @@ class CommonCause:
     """The sentence for operators, with the evidence."""
 
     @property
+    def suspects(self) -> tuple[str, ...]:
+        """The attributes as they are recorded with a deferred action."""
+        return tuple([f"{kind}={value}" for kind, value in self.attributes])
+
+    @property
     def excuses(self) -> bool:
         """Whether the machines are likely sound: something else than their place is suspected."""
         return any(kind not in PLACES for kind, _ in self.attributes) or not self.attributes
@@ -105,7 +116,10 @@ def find_causes(
     for fault, shown in stats.showing.items():
         if len(shown) < settings.suspect_nodes and not any(map(_defers, shown.values())):
             continue
-        cases = [_case(fault, node, condition, policy) for node, condition in shown.values()]
+        cases = [
+            _case(fault, stats.attributes[name], node, condition, policy)
+            for name, (node, condition) in shown.items()
+        ]
         since = now - settings.change_window
         recent = [case for case in cases if case.since >= since]
         causes = list(_suspects(fault, recent, stats, settings, policy, now))
@@ -114,8 +128,21 @@ def find_causes(
         explained = explained.union(*(cause.nodes for cause in causes))
         causes += _suspected_check(fault, cases, explained, stats, settings, now)
         if causes:
-            found[fault] = causes
+            found[fault] = [_as_named(cause, cases) for cause in causes]
     return found
+
+
+def _as_named(cause: CommonCause, cases: "Sequence[_Case]") -> CommonCause:
+    """Return the cause in the words with which it was named first: the evidence grows each time."""
+    named = [
+        case.deferred
+        for case in cases
+        if case.deferred is not None
+        and case.deferred.suspects == cause.suspects
+        and case.deferred.faults == (cause.fault,)
+    ]
+    first = min(named, key=lambda each: (each.since, each.because), default=None)
+    return cause if first is None else replace(cause, words=first.because)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +158,15 @@ class _Case:
     """The action that is deferred because this fault has a common cause."""
 
 
-def _case(fault: str, node: Node, condition: Condition, policy: PolicyChange | None) -> _Case:
-    attributes = {each for each in attributes_of(node) if each[0] not in CHANGING}
+def _case(
+    fault: str,
+    present: Sequence[Attribute],
+    node: Node,
+    condition: Condition,
+    policy: PolicyChange | None,
+) -> _Case:
+    """Return the case of `node`, which has the `present` attributes now."""
+    attributes = {each for each in present if each[0] not in CHANGING}
     before: dict[Attribute, str] = {}
     for key in CHANGING:
         trait = trait_at(node, key, condition)
@@ -325,6 +359,8 @@ def _comparisons(
         others_ill=all_ill - ill,
         others=max(population.nodes - having - past, all_ill - ill),
     )
+    if kind in GROUPS and ill < BROKEN_BY_GROUP_MIN * present.having:
+        return
     if present.others and present.is_significant:
         yield present
         return
@@ -391,7 +427,8 @@ def _suspected_check(
         recent = [case for case in left if case.since >= now - settings.window]
         nodes = len(stats.attributes)
         chance = chance_of(len(recent), nodes=nodes, within=settings.window)
-        if len(recent) < max(CHECK_NODES_MIN, settings.suspect_nodes) or chance >= CHECK_CHANCE_MAX:
+        enough = max(CHECK_NODES_MIN, CHECK_SHARE_MIN * nodes, settings.suspect_nodes)
+        if len(recent) < enough or chance >= CHECK_CHANCE_MAX:
             return
         words = (
             f"{fault} on {len(recent)} of {nodes} nodes within {minutes(settings.window)}, more "

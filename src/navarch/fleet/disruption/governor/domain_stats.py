@@ -6,7 +6,7 @@ evidence about those that stay.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from navarch.core.health import Condition, Health
@@ -135,6 +135,19 @@ class DomainStats:
             and (node.acted_at > since or self._is_outstanding(node, is_missed))
         }
 
+    def lost(self, acted: Mapping[NodeId, Iterable[Attribute]]) -> Counter[Attribute]:
+        """Return how many of the nodes that were `acted` on each domain lacks.
+
+        A node that is gone is not lacking where a successor of it has registered.
+        """
+        found: Counter[Attribute] = Counter()
+        for name, places in acted.items():
+            if self._nodes[name].gone:
+                line = filter(_is_present, self._successors_of(name))
+                filled = {place for node in line for place in self.attributes[node.id]}
+                found.update(place for place in places if place not in filled)
+        return found
+
     def faults_of(self, name: NodeId) -> Iterable[str]:
         """Return the faults of a stored node; of one that is gone, those with which it left."""
         return fingerprints(self._nodes[name])
@@ -174,15 +187,17 @@ class DomainStats:
 
     def _is_succeeded(self, name: NodeId) -> bool:
         """Return whether a successor of `name` serves, or a successor of its successor."""
+        return any(node.serving for node in self._successors_of(name))
+
+    def _successors_of(self, name: NodeId) -> Iterator[Node]:
+        """Yield the successors of `name`, and the successors of those."""
         seen = {name}
         to_visit = [name]
         while to_visit:
             successors = self._successors.get(to_visit.pop(), set()) - seen
-            if any(self._nodes[each].serving for each in successors):
-                return True
+            yield from (self._nodes[each] for each in sorted(successors))
             seen |= successors
             to_visit += successors
-        return False
 
 
 def _is_present(node: Node) -> bool:

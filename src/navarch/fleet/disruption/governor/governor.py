@@ -26,8 +26,8 @@ long. Large machines need up to half an hour to reboot."""
 RESERVING = ("pool", "zone", "fleet")
 RESERVED_FROM = 4
 RESERVED_SHARE = 1 / 3
-"""The share of such a budget, of at least that many nodes, that is kept for faults that few nodes
-show: they are more likely to be true than a fault that many show."""
+"""The share of such a budget, of at least that many nodes in the window, that is kept for faults
+that few nodes show: they are more likely to be true than a fault that many show."""
 
 
 class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,16 +172,14 @@ def _blames_cause(
         blamed += its[:1]
     if not blamed:
         return None
-    attributes = dict.fromkeys(each for cause in blamed for each in cause.attributes)
-    suspects = tuple([f"{kind}={value}" for kind, value in attributes])
-    faults = tuple([cause.fault for cause in blamed])
-    because = "; ".join(dict.fromkeys(cause.words for cause in blamed))
-    held = _deferred(proposal, DeferredBy.CHANGE, because, now, faults=faults, suspects=suspects)
-    before = node.held
-    if before is not None and (before.by, before.suspects) == (held.by, held.suspects):
-        # The evidence grows with each node: it stays as it was when this one was deferred.
-        return msgspec.structs.replace(held, because=before.because)
-    return held
+    return _deferred(
+        proposal,
+        DeferredBy.CHANGE,
+        "; ".join(dict.fromkeys(cause.words for cause in blamed)),
+        now,
+        faults=tuple([cause.fault for cause in blamed]),
+        suspects=tuple(dict.fromkeys(each for cause in blamed for each in cause.suspects)),
+    )
 
 
 def _in_replacement_loop(
@@ -219,8 +217,12 @@ class _Budgets:
             DAY: Counter[tuple[Attribute, str]](),
         }
         """The same by the fault of the nodes."""
+        self._lost: dict[timedelta, Counter[Attribute]] = {}
+        """The nodes that each domain lacks: its budget does not shrink with what it lost."""
         for period in self._spent:
-            for name, places in stats.acted_since(now - period, is_missed).items():
+            acted = stats.acted_since(now - period, is_missed)
+            self._lost[period] = stats.lost(acted)
+            for name, places in acted.items():
                 self._charge(period, places, stats.faults_of(name))
 
     def hold(self, proposal: ProposedAction, evidence: str, now: datetime) -> Deferred | None:
@@ -239,13 +241,14 @@ class _Budgets:
             budget = settings.budgets.get(Domain(place[0]))
             if budget is None:
                 continue
-            size = self._stats.sizes[place]
+            present = self._stats.sizes[place]
+            sizes = [present + self._lost[period][place] for period in (settings.window, DAY)]
             limits = [
-                (settings.window, budget.allows(size), budget.share_max, budget.nodes_min),
-                (DAY, budget.allows_per_day(size), budget.share_per_day, budget.nodes_per_day),
+                (settings.window, budget.allows(sizes[0]), budget.share_max, budget.nodes_min),
+                (DAY, budget.allows_per_day(sizes[1]), budget.share_per_day, budget.nodes_per_day),
             ]
             for period, allowed, share, least in limits[is_charged:]:
-                reserves = place[0] in RESERVING and allowed >= RESERVED_FROM
+                reserves = place[0] in RESERVING and allowed >= RESERVED_FROM and period != DAY
                 reserved = int(allowed * RESERVED_SHARE) if reserves else 0
                 if self._spent[period][place] >= allowed:
                     rest = ""
