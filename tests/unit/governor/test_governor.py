@@ -490,6 +490,22 @@ def test_a_rack_that_died_after_a_good_rollout_is_suspected_and_not_the_rollout(
         assert "driver" not in verdict.evidence
 
 
+def test_machines_behind_a_switch_that_failed_are_kept() -> None:
+    nodes = [a_node(f"training-{i}", labels={"switch": f"s{i // 18}"}) for i in range(288)]
+    down = Condition(
+        check="infiniband/mlx5_0",
+        health=Health.UNHEALTHY,
+        reason="the port is down",
+        since=NOW,
+        fatal=True,
+    )
+    nodes[:18] = [evolve(x, conditions=(down,), health=Health.UNHEALTHY) for x in nodes[:18]]
+    verdicts = decide(nodes)
+    assert passed(verdicts) == []
+    (because,) = {v.held.because for v in verdicts.values() if v.held}
+    assert "switch sim/region-1/s0: 18 of 18" in because
+
+
 def test_two_bad_drivers_with_the_same_fault_are_both_named() -> None:
     drivers = ["570", "580", "550"]
     nodes = [

@@ -62,6 +62,9 @@ CHECK_CHANCE_MAX = 1e-6
 the window of the governor, and independent faults do that with a lower probability than this. Below
 that, machines may really fail more often than elsewhere."""
 
+SHARED_FAULTS = frozenset({"infiniband", "mounts", "clock", "nvlink", "fabric"})
+"""Faults that a switch, a file server or a time server shows on sound machines."""
+
 CAUSES_MAX = 4
 """How many causes of one fault are told apart."""
 
@@ -95,8 +98,13 @@ class CommonCause:
 
     @property
     def excuses(self) -> bool:
-        """Whether the machines are likely sound: something else than their place is suspected."""
-        return any(kind not in PLACES for kind, _ in self.attributes) or not self.attributes
+        """Whether the machines are likely sound.
+
+        Machines of one place may be broken together, by heat or by a power surge, but not if the
+        fault is one that their network shows.
+        """
+        is_place = bool(self.attributes) and all(kind in PLACES for kind, _ in self.attributes)
+        return not is_place or self.fault in SHARED_FAULTS
 
 
 def find_causes(
