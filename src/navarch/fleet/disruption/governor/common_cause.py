@@ -453,13 +453,15 @@ def minutes(period: timedelta) -> str:
     return f"{count / 60:g} h" if count >= 60 and count % 60 == 0 else f"{count:g} min"
 
 
-def chance_of(faults: int, *, nodes: int, within: timedelta) -> float:
+def chance_of(
+    faults: int, *, nodes: int, within: timedelta, per_node_day: float = FAULTS_PER_NODE_DAY
+) -> float:
     """Return the probability that this many of `nodes` or more fail independently `within` a time.
 
-    It is the tail of a Poisson distribution, from above: the terms after the first fall at least as
+    `per_node_day` is the rate at which a single one fails. It is the tail of a Poisson distribution, from above: the terms after the first fall at least as
     fast as a geometric series.
     """
-    expected = nodes * FAULTS_PER_NODE_DAY * (within / DAY)
+    expected = nodes * per_node_day * (within / DAY)
     if faults <= expected or expected <= 0:
         return 1.0
     first = exp(faults * log(expected) - expected - lgamma(faults + 1))

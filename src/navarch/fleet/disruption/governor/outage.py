@@ -29,6 +29,9 @@ NODES_MIN = 2
 TOGETHER = timedelta(minutes=15)
 """Nodes that stop reporting within this time may have stopped for one reason."""
 
+SILENT_PER_NODE_DAY = 0.001
+"""The rate at which machines die without a report: most report the fault that they die of."""
+
 PAIR_MAX = timedelta(hours=2)
 """How long two nodes are doubted for stopping together: it may be a coincidence."""
 
@@ -79,7 +82,8 @@ def _is_outage(since: Sequence[datetime], nodes: int, now: datetime) -> bool:
     together = max(bisect_right(since, first + TOGETHER) - i for i, first in enumerate(since))
     if together == 2 and now >= since[-1] + PAIR_MAX:
         return False
-    return together >= 2 and chance_of(together, nodes=nodes, within=TOGETHER) < CHANCE_MAX
+    chance = chance_of(together, nodes=nodes, within=TOGETHER, per_node_day=SILENT_PER_NODE_DAY)
+    return together >= 2 and chance < CHANCE_MAX
 
 
 def outage_of(node: Node, outages: Mapping[Attribute, Outage]) -> Outage | None:
