@@ -458,8 +458,8 @@ def chance_of(
 ) -> float:
     """Return the probability that this many of `nodes` or more fail independently `within` a time.
 
-    `per_node_day` is the rate at which a single one fails. It is the tail of a Poisson distribution, from above: the terms after the first fall at least as
-    fast as a geometric series.
+    `per_node_day` is the rate at which a single one fails. The result is the tail of a Poisson
+    distribution, from above: the terms after the first fall at least as fast as a geometric series.
     """
     expected = nodes * per_node_day * (within / DAY)
     if faults <= expected or expected <= 0:
