@@ -249,6 +249,20 @@ def test_a_machine_that_a_witness_proves_dead_is_replaced_during_an_outage() -> 
     assert passed(decide(nodes)) == ["training-7"]
 
 
+def test_a_node_that_fell_silent_with_one_that_was_replaced_since_is_doubted() -> None:
+    nodes = fleet(288)
+    nodes[0] = evolve(
+        with_testimony(mute(nodes[0]), alive=False),
+        phase=Phase.GONE,
+        acted_at=NOW,
+        retiring=Retirement(reason="dead"),
+    )
+    nodes[1] = mute_since(nodes[1], NOW - timedelta(minutes=3))
+    assert passed(decide(nodes, now=NOW + timedelta(hours=1), short_of_nodes=False)) == []
+    later = decide(nodes, now=NOW + timedelta(hours=2), short_of_nodes=False)
+    assert passed(later) == ["training-1"]
+
+
 def test_a_machine_that_a_witness_proves_alive_is_not_replaced_for_silence() -> None:
     nodes = fleet(100)
     nodes[7] = with_testimony(mute(nodes[7]), alive=True)

@@ -4,11 +4,12 @@ A machine that does not report may work well. Machines that stop reporting toget
 together, so none of them is replaced for it, unless a witness proves that it is dead.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.core.health import HEARTBEAT, Health
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.attributes import (
     PLACES,
@@ -18,7 +19,7 @@ from navarch.fleet.disruption.governor.attributes import (
 )
 from navarch.fleet.disruption.governor.common_cause import CHANCE_MAX, chance_of
 from navarch.fleet.disruption.governor.domain_stats import DomainStats
-from navarch.fleet.silence import heartbeat_condition, is_proven_dead
+from navarch.fleet.silence import is_proven_dead
 
 SHARE_MAX = 0.1
 """The share of nodes that may be silent at once for reasons of their own."""
@@ -57,33 +58,47 @@ class Outage:
 
 
 def find_outages(stats: DomainStats, *, now: datetime) -> Mapping[Attribute, Outage]:
-    """Return the scopes in which too many nodes are silent, or became silent together."""
-    silent: dict[Attribute, list[datetime]] = {}
-    for name, node in stats.unwell.items():
-        silence = heartbeat_condition(node)
-        if silence is None or not node.counts or is_proven_dead(node):
+    """Return the scopes in which too many nodes are silent, or became silent together.
+
+    Nodes that are proven dead, and that were replaced, count for the time at which they stopped: if
+    another one stopped with them, it may have done so for the same reason.
+    """
+    silent: dict[Attribute, list[tuple[datetime, bool]]] = {}
+    for name, (node, silence) in stats.showing.get(HEARTBEAT, {}).items():
+        if any(x.health is Health.UNHEALTHY and x.check != HEARTBEAT for x in node.conditions):
             continue
+        is_doubted = name in stats.unwell and node.counts and not is_proven_dead(node)
         for scope in stats.attributes[name]:
             if scope[0] in KINDS:
-                silent.setdefault(scope, []).append(silence.since)
+                silent.setdefault(scope, []).append((silence.since, is_doubted))
     return {
-        scope: Outage(scope=scope, silent=len(since), nodes=stats.sizes[scope])
-        for scope, since in silent.items()
-        if _is_outage(sorted(since), stats.sizes[scope], now)
+        scope: Outage(scope=scope, silent=doubted, nodes=stats.sizes[scope])
+        for scope, found in silent.items()
+        if (doubted := sum(is_doubted for _, is_doubted in found))
+        and (
+            NODES_MIN <= doubted > SHARE_MAX * stats.sizes[scope]
+            or _stopped_together(sorted(found), stats.sizes[scope], now)
+        )
     }
 
 
-def _is_outage(since: Sequence[datetime], nodes: int, now: datetime) -> bool:
-    """Return whether nodes that are silent `since` those times share a reason for it."""
-    if len(since) < NODES_MIN:
-        return False
-    if len(since) > SHARE_MAX * nodes:
-        return True
-    together = max(bisect_right(since, first + TOGETHER) - i for i, first in enumerate(since))
-    if together == 2 and now >= since[-1] + PAIR_MAX:
-        return False
-    chance = chance_of(together, nodes=nodes, within=TOGETHER, per_node_day=SILENT_PER_NODE_DAY)
-    return together >= 2 and chance < CHANCE_MAX
+def _stopped_together(found: Sequence[tuple[datetime, bool]], nodes: int, now: datetime) -> bool:
+    """Return whether a doubted node stopped with so many others that they share a reason for it."""
+    moments = [since for since, _ in found]
+    for i, (since, is_doubted) in enumerate(found):
+        if not is_doubted:
+            continue
+        first = bisect_left(moments, since - TOGETHER)
+        end = bisect_right(moments, since + TOGETHER)
+        together = max(
+            bisect_right(moments, moments[j] + TOGETHER, hi=end) - j for j in range(first, i + 1)
+        )
+        if together == NODES_MIN and now >= since + PAIR_MAX:
+            continue
+        chance = chance_of(together, nodes=nodes, within=TOGETHER, per_node_day=SILENT_PER_NODE_DAY)
+        if together >= NODES_MIN and chance < CHANCE_MAX:
+            return True
+    return False
 
 
 def outage_of(node: Node, outages: Mapping[Attribute, Outage]) -> Outage | None:
