@@ -26,7 +26,7 @@ def check(rollout: Rollout) -> None:
     assert rollout.held_in_the_end == 0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_the_driver_is_named_and_broken_machines_are_still_replaced(seed: int) -> None:
     check(roll_out(1_000, seed=seed))
 

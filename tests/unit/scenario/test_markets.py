@@ -181,7 +181,7 @@ def test_the_governor_of_a_scenario_limits_automation() -> None:
     plain = changed(TWO_CLOUDS, (("events",), broken), (("duration",), "1h"))
     narrow = changed(plain, (("governor",), {"pool": {"nodes": 1, "share": 0}}))
     wide = changed(
-        plain, (("governor",), {name: {"nodes": 4} for name in ("pool", "zone", "fleet")})
+        plain, (("governor",), {name: {"nodes": 6} for name in ("pool", "zone", "fleet")})
     )
 
     assert len(played(narrow).nodes) < len(played(wide).nodes) == 8
