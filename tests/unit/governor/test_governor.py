@@ -624,6 +624,13 @@ def test_a_suspicion_lasts_while_a_deferred_node_shows_the_fault() -> None:
     assert len(passed(decide(upgraded(2, of=50)))) == 2, "never suspected"
 
 
+def test_a_suspicion_ends_with_the_last_deferred_node_that_is_there() -> None:
+    first, second, *sound = upgraded(2, of=50)
+    (gone,) = held_back([first])
+    gone = evolve(gone, phase=Phase.GONE, acted_at=NOW - timedelta(days=2))
+    assert passed(decide([gone, second, *sound], short_of_nodes=False)) == [second.id]
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
 def test_a_driver_stays_suspected_during_its_rollback(share: float) -> None:
     nodes = held_back(upgraded(40, of=288))

@@ -201,8 +201,11 @@ def _case(
 
 
 def _defers(shown: Shown) -> bool:
-    held = shown[0].held
-    return held is not None and held.by is DeferredBy.CHANGE and not held.released
+    """Return whether an action on a present node is deferred for a common cause."""
+    node, held = shown[0], shown[0].held
+    if held is None or node.gone:
+        return False
+    return held.by is DeferredBy.CHANGE and not held.released
 
 
 def trait_at(node: Node, key: str, condition: Condition) -> Trait | None:
