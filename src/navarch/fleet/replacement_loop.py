@@ -7,11 +7,13 @@ ends it.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from navarch.core.health import Health
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.fleet.disruption.governor.domain_stats import fingerprints
 from navarch.fleet.launch_breaker import Failure, LaunchBreaker, pause_after, strikes_of
 
 PROBATION = timedelta(minutes=30)
@@ -21,10 +23,28 @@ REPLACEMENTS_MAX = 3
 """One bad host may be assigned twice in a row; three ill machines in a row have a common cause."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacementLoop(LaunchBreaker):
+    """Why a pool pauses replacements, until when, and what its replacements suffered from."""
+
+    faults: frozenset[str]
+    """The faults that the ill replacements show."""
+
+    def affects(self, node: Node) -> bool:
+        """Return whether a replacement of `node` may end as the others did.
+
+        A fault that no replacement has shown is cured by a replacement.
+        """
+        if fell_ill_at(node) is not None:
+            return True
+        shown = fingerprints(node)
+        return not shown or not self.faults.isdisjoint(shown)
+
+
 def find_replacement_loop(
     pool: Pool, nodes: Iterable[Node], *, now: datetime
-) -> LaunchBreaker | None:
-    """Return why and until when `pool` replaces nothing, None if it may.
+) -> ReplacementLoop | None:
+    """Return the replacement loop that `pool` is in, None if it is in none.
 
     `nodes` are all stored nodes of the pool, including those that are gone.
     """
@@ -60,7 +80,12 @@ def find_replacement_loop(
     else:
         what = f"the next is tried at {until:%H:%M:%S} UTC, or now with {release}"
     allowance = max((pool.gang or 1) - len(on_trial), 0) if now >= until else 0
-    return LaunchBreaker(reason=f"{ill}; {what}", until=until, allowance=allowance)
+    return ReplacementLoop(
+        reason=f"{ill}; {what}",
+        until=until,
+        allowance=allowance,
+        faults=frozenset(fault for each in failures for fault in fingerprints(each.node)),
+    )
 
 
 def fell_ill_at(node: Node) -> datetime | None:

@@ -9,7 +9,8 @@ from navarch.core.instance import MachineKind
 from navarch.core.records import evolve
 
 TIMES_MAX = 10
-"""The highest count of consecutive reports. A condition that persists longer no longer changes."""
+"""The highest count of consecutive reports. A condition that persists longer no longer changes;
+one that is fatal changes only with its reason."""
 
 _WRONG = (Health.DEGRADED, Health.UNHEALTHY)
 
@@ -92,7 +93,8 @@ def _condition(
         return before
     if before.health is not result.health or before.fatal is not result.fatal:
         return after
-    if before.times >= TIMES_MAX:
+    is_repeated = before.fatal and before.reason == after.reason
+    if is_repeated or before.times >= TIMES_MAX:
         # The condition is unchanged except that it now applies to the current boot.
         return evolve(before, boot_id=boot_id)
     return evolve(after, since=before.since, times=before.times + 1)

@@ -20,7 +20,7 @@ from navarch.fleet.disruption.governor.governor import (
     govern,
 )
 from navarch.fleet.disruption.governor.outage import find_outages
-from navarch.fleet.launch_breaker import LaunchBreaker
+from navarch.fleet.replacement_loop import ReplacementLoop
 from navarch.fleet.silence import is_proven_dead
 from navarch.testing.worlds import NOW, a_node
 
@@ -59,7 +59,7 @@ def decide(
     settings: GovernorSettings = SETTINGS,
     now: datetime = NOW,
     short_of_nodes: bool = True,
-    loops: dict[PoolName, LaunchBreaker] | None = None,
+    loops: dict[PoolName, ReplacementLoop] | None = None,
 ) -> dict[NodeId, GovernorDecision]:
     stats = DomainStats(nodes)
     wishes = [
@@ -192,12 +192,33 @@ def test_a_faulty_successor_of_a_counted_node_needs_no_further_budget() -> None:
 def test_faulty_replacements_are_limited() -> None:
     nodes = fleet(100)
     nodes[:5] = each_faulty(nodes[:5])
-    loop = LaunchBreaker(reason="they fall ill", until=NOW, allowance=0)
+    loop = loop_with(*(f"xid {1000 + i}" for i in range(5)))
     verdicts = decide(nodes, loops={PoolName("training"): loop})
     assert passed(verdicts) == []
     assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.REPLACEMENT_LOOP}
     one = replace(loop, allowance=1)
     assert len(passed(decide(nodes, loops={PoolName("training"): one}))) == 1
+
+
+def test_a_fault_that_no_replacement_showed_is_treated_during_a_replacement_loop() -> None:
+    nodes = fleet(100)
+    nodes[0], nodes[1] = faulty(nodes[0], code=79), faulty(nodes[1], code=48)
+    verdicts = decide(nodes, loops={PoolName("training"): loop_with("xid 79")})
+    assert passed(verdicts) == ["training-1"]
+
+
+def test_a_replacement_with_another_fault_waits_for_the_end_of_the_loop() -> None:
+    nodes = fleet(100)
+    new = evolve(
+        nodes[0], replaces=NodeId("training-old"), registered_at=NOW - timedelta(minutes=5)
+    )
+    nodes[0] = faulty(new, code=48)
+    verdicts = decide(nodes, loops={PoolName("training"): loop_with("xid 79")})
+    assert passed(verdicts) == []
+
+
+def loop_with(*faults: str) -> ReplacementLoop:
+    return ReplacementLoop(reason="they fall ill", until=NOW, allowance=0, faults=frozenset(faults))
 
 
 # Silence

@@ -27,10 +27,6 @@ KEEP = timedelta(days=30)
 CLOSED_MAX = 10_000
 """How many closed incidents are kept, the latest ones: a storm must not fill the memory."""
 
-LOOK_AGAIN = timedelta(minutes=1)
-"""How soon to look again at an incident that is quiet but not over."""
-
-
 AT_ONCE = 100
 """How many incidents one commit holds: a change of any of them is a conflict."""
 
@@ -91,8 +87,8 @@ class IncidentController(Controller):
                 if news is not None:
                     moved.append(news[0])
                     events.append(news[1])
-                if news is None or news[0].is_open:
-                    self.queue.add_at(name, max(quiet_at(incident), now + LOOK_AGAIN))
+                if news is None and now < quiet_at(incident):
+                    self.queue.add_at(name, quiet_at(incident))
             if not moved and not past:
                 continue
             change = Change(

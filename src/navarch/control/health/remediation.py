@@ -35,7 +35,6 @@ from navarch.fleet.disruption.unhealthy import (
     replaced,
     treatment_due_at,
 )
-from navarch.fleet.launch_breaker import LaunchBreaker
 from navarch.fleet.plan import (
     Action,
     Cordon,
@@ -47,7 +46,7 @@ from navarch.fleet.plan import (
 )
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import RecoveryContext
-from navarch.fleet.replacement_loop import find_replacement_loop
+from navarch.fleet.replacement_loop import ReplacementLoop, find_replacement_loop
 from navarch.fleet.silence import heartbeat_condition, is_proven_dead, testified
 from navarch.ports.clock import Clock
 from navarch.ports.remediator import Remediator, Remedy, Treatment
@@ -233,7 +232,7 @@ class RemediationController(Controller):
         fleet: Fleet,
         proposals: Sequence[ProposedAction],
         outages: Mapping[Attribute, Outage],
-        loops: Mapping[PoolName, LaunchBreaker],
+        loops: Mapping[PoolName, ReplacementLoop],
         now: datetime,
     ) -> Sequence[GovernorDecision]:
         settings = self._settings()
@@ -253,9 +252,9 @@ class RemediationController(Controller):
 
     def _find_loops(
         self, fleet: Fleet, proposals: Iterable[ProposedAction], now: datetime
-    ) -> Mapping[PoolName, LaunchBreaker]:
+    ) -> Mapping[PoolName, ReplacementLoop]:
         """Return the replacement loops of pools with proposals, and schedule their ends."""
-        loops: dict[PoolName, LaunchBreaker] = {}
+        loops: dict[PoolName, ReplacementLoop] = {}
         for name in dict.fromkeys(each.node.pool for each in proposals):
             if name is None:
                 continue
@@ -278,7 +277,7 @@ class RemediationController(Controller):
         pool: Pool,
         verdicts: Iterable[GovernorDecision],
         outages: Mapping[Attribute, Outage],
-        loops: Mapping[PoolName, LaunchBreaker],
+        loops: Mapping[PoolName, ReplacementLoop],
     ) -> Iterator[PauseAutomation]:
         """Yield the pool's new reason to pause, the most specific one, if it has changed."""
         held = [

@@ -15,8 +15,7 @@ from navarch.fleet.disruption.governor.attributes import Attribute, describe, do
 from navarch.fleet.disruption.governor.common_cause import CommonCause, minutes
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
 from navarch.fleet.disruption.governor.outage import Outage, outage_of
-from navarch.fleet.launch_breaker import LaunchBreaker
-from navarch.fleet.replacement_loop import fell_ill_at
+from navarch.fleet.replacement_loop import ReplacementLoop, fell_ill_at
 from navarch.fleet.silence import is_known_to_work, is_proven_dead, testified
 
 SILENCE_MAX = timedelta(minutes=30)
@@ -60,7 +59,7 @@ class Obstacles:
     """The common causes of each fault that has any."""
     outages: Mapping[Attribute, Outage] = field(default_factory=dict)
     """Where many nodes do not report."""
-    loops: Mapping[PoolName, LaunchBreaker] = field(default_factory=dict)
+    loops: Mapping[PoolName, ReplacementLoop] = field(default_factory=dict)
     """Pools in a replacement loop, with the number that may be replaced now."""
 
 
@@ -184,14 +183,16 @@ def _blames_cause(
 
 def _in_replacement_loop(
     proposal: ProposedAction,
-    loops: Mapping[PoolName, LaunchBreaker],
+    loops: Mapping[PoolName, ReplacementLoop],
     replaced: Mapping[PoolName, int],
     now: datetime,
 ) -> Deferred | None:
     """Defer a node of a pool in a replacement loop, unless a trial is allowed."""
     pool = proposal.node.pool
     loop = None if pool is None else loops.get(pool)
-    if pool is None or loop is None or replaced[pool] < loop.allowance:
+    if pool is None or loop is None or not loop.affects(proposal.node):
+        return None
+    if replaced[pool] < loop.allowance:
         return None
     # The pool shows the details, which change with each trial.
     because = f"replacements in pool {pool} fall ill soon after they register"
