@@ -22,7 +22,13 @@ SHARE_MAX = 0.05
 """The budget: the share of a pool that automation may destroy."""
 
 NO_CAUSES = frozenset(
-    {DeferredBy.BUDGET, DeferredBy.DRY_RUN, DeferredBy.REMEDIATOR, DeferredBy.REPLACEMENT_LOOP}
+    {
+        DeferredBy.BUDGET,
+        DeferredBy.BURST,
+        DeferredBy.DRY_RUN,
+        DeferredBy.REMEDIATOR,
+        DeferredBy.REPLACEMENT_LOOP,
+    }
 )
 """Reasons to hold a node that name a limit and no cause, even if the limit is that of a driver."""
 
@@ -97,6 +103,8 @@ class Record:
             if node.retiring is not None and node.retiring.surplus:
                 self.surplus.add(node.id)
             self._note_reason(before, node, now_s)
+            if node.retiring is not None and "suspected" in node.retiring.reason:
+                self.named.setdefault(node.retiring.reason, now_s)
         for pool in committed.change.pools:
             if pool.held is not None and pool.held not in self._limits:
                 self.named.setdefault(pool.held, now_s)

@@ -21,7 +21,8 @@ def check(rollout: Rollout) -> None:
     (named,) = rollout.named
     assert f"driver {NEW} (was {OLD})" in named
     assert rollout.held == rollout.broken_by_driver - rollout.acted_for_driver
-    assert rollout.hardware_done_after_s < 120
+    # So many at once are a burst, which waits two minutes for its cause.
+    assert rollout.hardware_done_after_s < 240
     assert rollout.acted_in_rollback == 0, "nobody is given up for a driver that is being taken off"
     assert rollout.held_in_the_end == 0
 

@@ -226,7 +226,9 @@ class DomainBudgetConfig:
         SHARE_OF_NODES, "the share of the domain's nodes, from 0 to 1", default=None
     )
     nodes_per_day: int | None = key(
-        COUNT, "at least this many in 24 hours, however small the domain", default=None
+        COUNT,
+        "at least this many in 24 hours, except for a fault that unusually many nodes show",
+        default=None,
     )
     share_per_day: float | None = key(
         SHARE_OF_NODES, "the share of the domain's nodes in 24 hours, from 0 to 1", default=None

@@ -169,6 +169,8 @@ class DeferredBy(StrEnum):
     CHANGE = "change"
     """Nodes with the same driver, image or policy show the same fault, or the check finds it on far
     more nodes than can fail at once: the machines are likely sound."""
+    BURST = "burst"
+    """The same fault has just appeared on several nodes: a common cause may show within minutes."""
     SILENCE = "silence"
     """The node only does not report, and others stopped with it, or it is known to work: the
     network, its agent or the control plane may be at fault."""

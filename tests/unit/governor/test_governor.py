@@ -19,7 +19,7 @@ from navarch.fleet.disruption.governor.governor import (
     ProposedAction,
     govern,
 )
-from navarch.fleet.disruption.governor.outage import find_outages
+from navarch.fleet.disruption.governor.outage import find_outages, outage_of
 from navarch.fleet.replacement_loop import ReplacementLoop
 from navarch.fleet.silence import is_proven_dead
 from navarch.testing.worlds import NOW, a_node
@@ -139,7 +139,7 @@ def test_a_removed_node_counts_until_its_successor_is_in_service() -> None:
 def test_a_successor_of_the_successor_restores_the_budget() -> None:
     out = acted_on("training-0", minutes_ago=600)
     again = evolve(acted_on("training-1", minutes_ago=300), replaces=out.id)
-    broken = faulty(a_node("training-3"))
+    broken = faulty(a_node("training-3"), code=48)
     assert passed(decide([out, again, broken])) == []
     serving = a_node("training-2", replaces=again.id)
     assert passed(decide([out, again, serving, broken])) == ["training-3"]
@@ -170,11 +170,42 @@ def test_slow_failures_do_not_exceed_the_budget_of_a_day() -> None:
 def test_a_small_pool_may_lose_three_nodes_in_a_day_one_an_hour() -> None:
     out = [acted_on(f"training-{i}", minutes_ago=61 * (i + 1)) for i in range(2)]
     new = [a_node(f"training-{i + 10}", replaces=out[i].id) for i in range(2)]
-    broken = faulty(a_node("training-2"))
+    broken = faulty(a_node("training-2"), code=48)
     assert passed(decide([*out, *new, broken])) == ["training-2"]
     third = acted_on("training-3", minutes_ago=200)
     fourth = a_node("training-13", replaces=third.id)
     assert passed(decide([*out, third, *new, fourth, broken])) == []
+
+
+@pytest.mark.parametrize(("others", "passing"), [(30, []), (2000, ["training-1"])])
+def test_a_fault_that_more_nodes_show_than_fail_by_themselves_has_no_floor_in_a_day(
+    others: int, passing: list[str]
+) -> None:
+    out = acted_on("training-0", minutes_ago=90)
+    training = [a_node(f"training-{i}") for i in range(20, 38)]
+    training += [a_node("training-10", replaces=out.id), faulty(a_node("training-1"))]
+    elsewhere = [acted_on(f"other-{i}", minutes_ago=120) for i in range(2)]
+    elsewhere = [evolve(node, pool=PoolName("other"), labels={}) for node in elsewhere]
+    rest = [a_node(f"other-{i}", "other") for i in range(3, others)]
+    verdicts = decide([out, *training, *elsewhere, *rest], short_of_nodes=False)
+    assert passed(verdicts) == passing
+    assert {v.held.because for v in verdicts.values() if v.held} == (
+        set()
+        if passing
+        else {
+            "pool training: automation may act on 5% of it, or 3 nodes, in 24 h, less 2 kept for "
+            "other faults than xid 79"
+        }
+    )
+
+
+def test_a_replacement_that_fails_at_once_counts_in_the_day() -> None:
+    out = [acted_on(f"training-{i}", minutes_ago=20 + 100 * i) for i in range(3)]
+    young = NOW - timedelta(minutes=5)
+    new = [a_node(f"training-{i + 10}", replaces=out[i].id) for i in (1, 2)]
+    ill = faulty(a_node("training-10", replaces=out[0].id, registered_at=young), code=48)
+    assert passed(decide([*out, *new, ill])) == []
+    assert passed(decide([*out[:2], new[0], ill])) == ["training-10"]
 
 
 def test_a_faulty_successor_of_a_counted_node_needs_no_further_budget() -> None:
@@ -182,7 +213,7 @@ def test_a_faulty_successor_of_a_counted_node_needs_no_further_budget() -> None:
     ill = faulty(
         a_node("training-1", replaces=out.id, registered_at=NOW - timedelta(minutes=5)),
     )
-    other = faulty(a_node("training-2"))
+    other = faulty(a_node("training-2"), code=48)
     assert passed(decide([out, ill, other])) == ["training-1"]
 
     later = evolve(ill, registered_at=NOW - timedelta(minutes=31))
@@ -301,6 +332,22 @@ def test_no_node_is_replaced_for_silence_while_many_are_silent(silent_nodes: int
     assert {v.held.by for v in verdicts.values() if v.held} == {DeferredBy.SILENCE}
     (because,) = {v.held.because for v in verdicts.values() if v.held}
     assert because.startswith("unreachable: nodes of pool training stopped reporting together")
+
+
+def test_a_large_share_of_silent_nodes_is_an_outage_even_if_they_stopped_one_by_one() -> None:
+    nodes = fleet(100)
+    for i in range(11):
+        nodes[i] = mute_since(nodes[i], NOW - timedelta(hours=12 - i))
+    assert passed(decide(nodes)) == []
+    more = [a_node(f"more-{i}", "training") for i in range(20)]
+    assert len(passed(decide([*nodes, *more]))) > 0
+
+
+def test_a_machine_that_is_proven_dead_is_no_part_of_an_outage() -> None:
+    nodes = [mute(node) for node in fleet(100)]
+    outages = find_outages(DomainStats(nodes), now=NOW)
+    assert outage_of(nodes[0], outages) is not None
+    assert outage_of(with_testimony(nodes[0], alive=False), outages) is None
 
 
 def test_a_silent_zone_defers_the_nodes_of_every_pool_in_it() -> None:
@@ -494,6 +541,16 @@ def test_faults_of_one_day_that_hardware_shows_by_itself_are_no_common_cause() -
     assert len(passed(decide(nodes))) == 7
 
 
+def test_a_change_that_came_to_every_node_is_not_suspected_for_a_few() -> None:
+    rolled_out = {DRIVER: trait("570.86", NOW - timedelta(hours=1), "550.90")}
+    nodes = fleet(100, traits=rolled_out)
+    nodes[:4] = [faulty(node) for node in nodes[:4]]
+    assert find_causes(DomainStats(nodes), SETTINGS, now=NOW) == {}
+    nodes[:60] = [faulty(node) for node in nodes[4:64]]
+    (cause,) = find_causes(DomainStats(nodes), SETTINGS, now=NOW)["xid 79"]
+    assert cause.suspects == ("driver=570.86",)
+
+
 def test_an_old_change_that_every_node_has_explains_nothing() -> None:
     old = trait("570", since=NOW - timedelta(days=3), before="550")
     nodes = [
@@ -524,6 +581,28 @@ def test_a_rack_that_died_after_a_good_rollout_is_suspected_and_not_the_rollout(
     for verdict in verdicts.values():
         assert "rack sim/region-1/r0: 18 of 18, and 0 of 270 others" in verdict.evidence
         assert "driver" not in verdict.evidence
+
+
+def in_rack(node: Node, rack: int) -> Node:
+    return evolve(node, labels={"rack": f"r{rack}"})
+
+
+def test_more_false_alarms_in_one_rack_than_elsewhere_do_not_clear_the_check() -> None:
+    nodes = [in_rack(node, i // 20) for i, node in enumerate(fleet(200))]
+    ill = {i for i in range(200) if i // 20 == 3 or i % 4 == 0}
+    nodes = [faulty(node) if i in ill else node for i, node in enumerate(nodes)]
+    (cause,) = find_causes(DomainStats(nodes), SETTINGS, now=NOW)["xid 79"]
+    assert "the check or a shared cause suspected" in cause.words
+    assert passed(decide(nodes)) == []
+
+
+def test_more_nodes_must_share_one_of_many_racks_before_it_is_suspected() -> None:
+    nodes = [in_rack(node, i // 18) for i, node in enumerate(fleet(288))]
+    nodes[:3] = [faulty(node) for node in nodes[:3]]
+    assert find_causes(DomainStats(nodes), SETTINGS, now=NOW) == {}
+    nodes[3] = faulty(nodes[3])
+    (cause,) = find_causes(DomainStats(nodes), SETTINGS, now=NOW)["xid 79"]
+    assert cause.words.endswith("4 of 18, and 0 of 270 others; rack suspected")
 
 
 def test_machines_behind_a_switch_that_failed_are_kept() -> None:

@@ -17,6 +17,7 @@ from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.governor.attributes import Attribute
+from navarch.fleet.disruption.governor.burst import burst_wait_ends_at, find_bursts
 from navarch.fleet.disruption.governor.common_cause import PolicyChange, find_causes
 from navarch.fleet.disruption.governor.domain_stats import needs_attention
 from navarch.fleet.disruption.governor.governor import (
@@ -58,6 +59,9 @@ PAUSE = timedelta(seconds=0.05)
 
 PAUSE_MAX = timedelta(seconds=0.25)
 """The longest delay of a fault that is reported right after a round."""
+
+PASSING = (DeferredBy.BURST, DeferredBy.DRY_RUN, DeferredBy.REPLACEMENT_LOOP)
+"""The limits that do not pause a pool by themselves."""
 
 DEFERRALS_AT_ONCE = 200
 """How many deferrals one commit holds: a change of any of their nodes is a conflict."""
@@ -237,7 +241,12 @@ class RemediationController(Controller):
     ) -> Sequence[GovernorDecision]:
         settings = self._settings()
         causes = find_causes(self._index.domains, settings, policy=self._policy(), now=now)
-        obstacles = Obstacles(causes=causes, outages=outages, loops=loops)
+        bursts = find_bursts(self._index.domains, settings, now=now)
+        obstacles = Obstacles(causes=causes, bursts=bursts, outages=outages, loops=loops)
+        for proposal in proposals:
+            ends_at = burst_wait_ends_at(proposal.node, bursts)
+            if ends_at is not None and ends_at > now and proposal.node.pool is not None:
+                self._add_due(proposal.node.pool, ends_at)
 
         def is_missed(node: Node) -> bool:
             """Return whether the pool of `node` has fewer nodes that serve than it should."""
@@ -284,7 +293,7 @@ class RemediationController(Controller):
             verdict.held.because
             for verdict in verdicts
             if verdict.held is not None
-            and verdict.held.by not in (DeferredBy.DRY_RUN, DeferredBy.REPLACEMENT_LOOP)
+            and verdict.held.by not in PASSING
             and verdict.proposal.node.pool == pool.name
         ]
         if pool.name in loops:

@@ -59,6 +59,7 @@ class HeldBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HELD_BY_SILENCE: _ClassVar[HeldBy]
     HELD_BY_REPLACEMENT_LOOP: _ClassVar[HeldBy]
     HELD_BY_REMEDIATOR: _ClassVar[HeldBy]
+    HELD_BY_BURST: _ClassVar[HeldBy]
 
 class RecoveryStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -162,6 +163,7 @@ HELD_BY_DRY_RUN: HeldBy
 HELD_BY_SILENCE: HeldBy
 HELD_BY_REPLACEMENT_LOOP: HeldBy
 HELD_BY_REMEDIATOR: HeldBy
+HELD_BY_BURST: HeldBy
 RECOVERY_STEP_UNSPECIFIED: RecoveryStep
 RECOVERY_STEP_RESTART_APP: RecoveryStep
 RECOVERY_STEP_RESET_GPU: RecoveryStep

@@ -131,13 +131,20 @@ def find_causes(
         since = now - settings.change_window
         recent = [case for case in cases if case.since >= since]
         causes = list(_suspects(fault, recent, stats, settings, policy, now))
-        explained = frozenset[NodeId]().union(*(cause.nodes for cause in causes))
+        explained = _explained(causes)
         causes += _suspected_before(fault, cases, explained)
-        explained = explained.union(*(cause.nodes for cause in causes))
-        causes += _suspected_check(fault, cases, explained, stats, settings, now)
+        if _suspected_check(fault, cases, _explained(causes), stats, settings, now) is not None:
+            # A check that fails on sound machines fails more often in some places by chance.
+            causes = [cause for cause in causes if cause.excuses]
+            check = _suspected_check(fault, cases, _explained(causes), stats, settings, now)
+            causes += [] if check is None else [check]
         if causes:
             found[fault] = [_as_named(cause, cases) for cause in causes]
     return found
+
+
+def _explained(causes: Sequence[CommonCause]) -> frozenset[NodeId]:
+    return frozenset[NodeId]().union(*(cause.nodes for cause in causes))
 
 
 def _as_named(cause: CommonCause, cases: "Sequence[_Case]") -> CommonCause:
@@ -229,6 +236,8 @@ class _Population:
     """How many nodes had each attribute within the window, whether they show the fault or not."""
 
     counts: Mapping[Attribute, int]
+    values: Mapping[str, int]
+    """How many attributes of each kind there are."""
     nodes: int
     changed: Mapping[str, int] = field(default_factory=dict)
     """How many nodes had an earlier version of each kind of software within the window, which they
@@ -267,7 +276,8 @@ def _population(
         changed[POLICY] = nodes
         if policy.past is not None:
             before[POLICY, policy.past.revision] = nodes
-    return _Population(counts=counts, nodes=nodes, changed=changed, before=before)
+    values = Counter(kind for (kind, _), count in counts.items() if count)
+    return _Population(counts=counts, values=values, nodes=nodes, changed=changed, before=before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +289,8 @@ class _Comparison:
     having: int
     others_ill: int
     others: int
+    values: int
+    """How many attributes are compared: one of many fits by coincidence more often."""
 
     @property
     def lift(self) -> float:
@@ -298,7 +310,7 @@ class _Comparison:
     @property
     def is_significant(self) -> bool:
         """Whether the attribute is a suspect."""
-        return self.lift >= LIFT_MIN and self.coincidence * len(WORDS) < COINCIDENCE_MAX
+        return self.lift >= LIFT_MIN and self.coincidence * self.values < COINCIDENCE_MAX
 
     @property
     def evidence(self) -> str:
@@ -369,6 +381,7 @@ def _comparisons(
         having=max(having + past, ill),
         others_ill=all_ill - ill,
         others=max(population.nodes - having - past, all_ill - ill),
+        values=len(WORDS) * max(population.values[kind], 1),
     )
     if kind in GROUPS and ill < BROKEN_BY_GROUP_MIN * present.having:
         return
@@ -426,10 +439,13 @@ def _suspected_check(
     stats: DomainStats,
     settings: GovernorSettings,
     now: datetime,
-) -> Iterator[CommonCause]:
-    """Yield the check itself, if it fails on more nodes than independent faults would."""
+) -> CommonCause | None:
+    """Return the check itself as a cause, if it fails on more nodes than independent faults would.
+
+    That is judged by the nodes that no other cause has `explained`.
+    """
     if fault == HEARTBEAT:
-        return  # Silence of many nodes is judged by `outage`.
+        return None  # Silence of many nodes is judged by `outage`.
     left = [case for case in cases if case.node not in explained]
     before = [case.deferred for case in left if case.deferred and not case.deferred.suspects]
     if before:
@@ -440,14 +456,13 @@ def _suspected_check(
         chance = chance_of(len(recent), nodes=nodes, within=settings.window)
         enough = max(CHECK_NODES_MIN, CHECK_SHARE_MIN * nodes, settings.suspect_nodes)
         if len(recent) < enough or chance >= CHECK_CHANCE_MAX:
-            return
+            return None
         words = (
             f"{fault} on {len(recent)} of {nodes} nodes within {minutes(settings.window)}, more "
             "than fail independently; the check or a shared cause suspected, not the nodes"
         )
-    yield CommonCause(
-        fault=fault, attributes=(), nodes=frozenset([case.node for case in left]), words=words
-    )
+    nodes_left = frozenset([case.node for case in left])
+    return CommonCause(fault=fault, attributes=(), nodes=nodes_left, words=words)
 
 
 def minutes(period: timedelta) -> str:

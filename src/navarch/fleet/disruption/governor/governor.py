@@ -12,7 +12,13 @@ from navarch.core.health import HEARTBEAT
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.attributes import Attribute, describe, domains_of
-from navarch.fleet.disruption.governor.common_cause import CommonCause, minutes
+from navarch.fleet.disruption.governor.burst import TOGETHER, WAIT, burst_wait_ends_at
+from navarch.fleet.disruption.governor.common_cause import (
+    CHANCE_MAX,
+    CommonCause,
+    chance_of,
+    minutes,
+)
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, fingerprints
 from navarch.fleet.disruption.governor.outage import Outage, outage_of
 from navarch.fleet.replacement_loop import ReplacementLoop, fell_ill_at
@@ -57,6 +63,8 @@ class Obstacles:
 
     causes: Mapping[str, Sequence[CommonCause]] = field(default_factory=dict)
     """The common causes of each fault that has any."""
+    bursts: frozenset[str] = frozenset()
+    """The faults that have just appeared on several nodes."""
     outages: Mapping[Attribute, Outage] = field(default_factory=dict)
     """Where many nodes do not report."""
     loops: Mapping[PoolName, ReplacementLoop] = field(default_factory=dict)
@@ -96,6 +104,7 @@ def govern(
             held = (
                 _is_doubted(proposal, obstacles.outages, now)
                 or _blames_cause(proposal, obstacles.causes, now)
+                or (None if suspected else _awaits_cause(proposal, obstacles.bursts, now))
                 or budgets.hold(proposal, evidence, now)
                 or _in_replacement_loop(proposal, obstacles.loops, replaced, now)
             )
@@ -181,6 +190,21 @@ def _blames_cause(
     )
 
 
+def _awaits_cause(
+    proposal: ProposedAction, bursts: frozenset[str], now: datetime
+) -> Deferred | None:
+    """Defer a node whose faults have just appeared on others too, until their cause may show."""
+    ends_at = burst_wait_ends_at(proposal.node, bursts)
+    if ends_at is None or now >= ends_at or is_proven_dead(proposal.node):
+        return None
+    because = (
+        f"{', '.join(fingerprints(proposal.node))} appeared on more nodes within "
+        f"{minutes(TOGETHER)} than fail independently; each of them waits {minutes(WAIT)} for a "
+        "common cause to show"
+    )
+    return _deferred(proposal, DeferredBy.BURST, because, now)
+
+
 def _in_replacement_loop(
     proposal: ProposedAction,
     loops: Mapping[PoolName, ReplacementLoop],
@@ -232,9 +256,8 @@ class _Budgets:
         `evidence` names what the node shares with others that show the same fault.
         """
         node, settings = proposal.node, self._settings
-        faults = {fault: len(self._stats.showing.get(fault, ())) for fault in fingerprints(node)}
+        faults = {fault: self._count(fault) for fault in fingerprints(node)}
         rarest = min(faults, key=lambda fault: (faults[fault], fault), default="")
-        is_common = faults.get(rarest, 0) >= settings.suspect_nodes
         # It replaces a node that is still counted, and never served for long, so that its place is
         # charged already in the window. In a day, each attempt counts.
         is_charged = node.replaces in self._recent and fell_ill_at(node) is not None
@@ -249,12 +272,11 @@ class _Budgets:
                 (DAY, budget.allows_per_day(sizes[1]), budget.share_per_day, budget.nodes_per_day),
             ]
             for period, allowed, share, least in limits[is_charged:]:
-                reserves = place[0] in RESERVING and allowed >= RESERVED_FROM and period != DAY
-                reserved = int(allowed * RESERVED_SHARE) if reserves else 0
+                kept = self._kept_for_others(place, period, allowed, rarest)
                 if self._spent[period][place] >= allowed:
                     rest = ""
-                elif is_common and self._spent_on[period][place, rarest] >= allowed - reserved:
-                    rest = f", less a third that is kept for other faults than {rarest}"
+                elif kept and self._spent_on[period][place, rarest] >= allowed - kept:
+                    rest = f", less {kept} kept for other faults than {rarest}"
                 else:
                     continue
                 because = (
@@ -265,6 +287,32 @@ class _Budgets:
                     because += f"; {self._named(proposal, evidence)}"
                 return _deferred(proposal, DeferredBy.BUDGET, because, now)
         return None
+
+    def _kept_for_others(
+        self, place: Attribute, period: timedelta, allowed: int, fault: str
+    ) -> int:
+        """Return how many of the `allowed` nodes are kept for other faults than `fault`.
+
+        That is a third within the window, for a fault that several nodes show. In a day, a fault
+        that more nodes show than fail independently has the share and not the floor: the floor is
+        for small pools in which several machines happen to fail on one day.
+        """
+        shown = self._count(fault)
+        if shown < self._settings.suspect_nodes:
+            return 0
+        if period != DAY:
+            reserves = place[0] in RESERVING and allowed >= RESERVED_FROM
+            return int(allowed * RESERVED_SHARE) if reserves else 0
+        nodes = len(self._stats.attributes)
+        if chance_of(shown, nodes=nodes, within=DAY) >= CHANCE_MAX:
+            return 0
+        budget = self._settings.budgets[Domain(place[0])]
+        size = self._stats.sizes[place] + self._lost[DAY][place]
+        return allowed - max(budget.allows(size), int(size * budget.share_per_day))
+
+    def _count(self, fault: str) -> int:
+        """Return how many nodes show a fault, or did when they left."""
+        return len(self._stats.showing.get(fault, ()))
 
     def _named(self, proposal: ProposedAction, evidence: str) -> str:
         """Return the evidence as it was when the node was deferred: it grows with each node."""
