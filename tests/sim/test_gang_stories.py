@@ -34,10 +34,12 @@ def job(world: World, name: str = GANG) -> Job:
     return world.store.fleet().jobs[JobName(name)]
 
 
-async def start(world: World, *, tasks: int, size: int, name: str = GANG) -> Job:
+async def start(
+    world: World, *, tasks: int, size: int, name: str = GANG, preemptible: bool = True
+) -> Job:
     """Wait for the pool, and place a gang on some of its nodes."""
     await world.until(lambda: len(world.serving(TRAINING)) == size, within_s=4 * 3600)
-    request = JobRequest(name=JobName(name), tasks=tasks, gpus=8, preemptible=True)
+    request = JobRequest(name=JobName(name), tasks=tasks, gpus=8, preemptible=preemptible)
     await world.ask_jobs(lambda api: api.submit_job(request))
     await world.until(lambda: job(world, name).state is JobState.PLACED, within_s=600)
     return job(world, name)
@@ -256,6 +258,29 @@ def test_a_straggler_is_swapped_for_an_idle_node_and_the_job_moves_once(
 
     pool = evolve(a_pool(size=size), drain_timeout=timedelta(hours=1))
     play(seed, pool, story)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_a_job_that_is_submitted_during_a_swap_does_not_get_the_spare(seed: int) -> None:
+    async def story(world: World) -> None:
+        placed = await start(world, tasks=3, size=4, preemptible=False)
+        victim = placed.nodes[1]
+        for name in placed.nodes:
+            speed(world, name, slow=name == victim)
+        await world.until(
+            lambda: world.fleet().nodes[victim].phase is Phase.DRAINING, within_s=7200
+        )
+        rival = JobRequest(name=JobName("rival"), gpus=8, priority=90)
+        await world.ask_jobs(lambda api: api.submit_job(rival))
+        world.crash()
+        await world.clock.sleep(60)
+        await world.ask_jobs(lambda api: api.requeue_job(GANG, reason="saved its work"))
+        await world.until(lambda: job(world).state is JobState.PLACED, within_s=600)
+
+        assert victim not in job(world).nodes
+        assert job(world, "rival").state is JobState.WAITING
+
+    play(seed, evolve(a_pool(size=4), drain_timeout=timedelta(hours=1)), story)
 
 
 def test_a_node_on_which_a_program_died_is_free_again_after_the_settling_time() -> None:

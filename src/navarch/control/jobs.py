@@ -13,6 +13,7 @@ from navarch.core.job import Job, JobState
 from navarch.core.records import Table, evolve
 from navarch.fleet.jobs.cluster import FleetClusters
 from navarch.fleet.jobs.placement import JobPlan, gpus_held, plan_jobs
+from navarch.fleet.jobs.reservations import reserved_nodes
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.notifier import WorkloadNotifier
@@ -159,22 +160,23 @@ class JobAwareNotifier:
 
 
 class HeldReadings:
-    """Readings in which GPUs that a job holds are in use, whatever it does with them.
+    """Readings in which GPUs that a job holds, or that are reserved for one, are in use.
 
-    A job that holds GPUs and has not started yet must not lose them for being idle.
+    A job that has not started yet must not lose its GPUs for being idle.
     """
 
     def __init__(self, store: Store, readings: Readings) -> None:
         self._store = store
         self._readings = readings
         self._jobs: Table[JobName, Job] | None = None
-        self._held: dict[NodeId, int] = {}
+        self._held: frozenset[NodeId] = frozenset()
 
     def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
         """Return the average over each node's GPUs, in percent; None if it never reported."""
         said = self._readings.utilization(nodes)
         fleet = self._store.fleet()
         if self._jobs is not fleet.jobs:
-            self._jobs, self._held = fleet.jobs, gpus_held(fleet.jobs)
+            self._jobs = fleet.jobs
+            self._held = frozenset((*gpus_held(fleet.jobs), *reserved_nodes(fleet.jobs.values())))
         used = zip(nodes, said, strict=True)
         return [100.0 if node in self._held else percent for node, percent in used]

@@ -65,6 +65,13 @@ class JobDeath(msgspec.Struct, frozen=True, kw_only=True):
     """The number of other nodes on which the program ran without failing first."""
 
 
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that no other job gets until the job is placed again."""
+
+    nodes: tuple[NodeId, ...]
+    until: datetime
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A submitted job: its request and its state."""
 
@@ -97,6 +104,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The number of times it lost its GPUs before its end."""
     deaths: tuple[JobDeath, ...] = ()
     """The latest deaths of its program with a known node, oldest first."""
+    reservation: Reservation | None = None
+    """The place that it moves to, while it leaves a slow node."""
 
     @property
     def over(self) -> bool:
@@ -118,7 +127,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def to(
         self, state: JobState, *, at: datetime, reason: str, nodes: tuple[NodeId, ...] = ()
     ) -> "Job":
-        """Return this job moved to `state`; an illegal move is a bug."""
+        """Return this job moved to `state`; an illegal move is a bug.
+
+        A reservation ends with the placement that it was made for, and with the job.
+        """
         assert state in NEXT_STATES[self.state], f"{self.name}: {self.state} -> {state}"
         assert bool(nodes) is (state is JobState.PLACED), f"{self.name}: {state} on {nodes}"
         lost = self.state is JobState.PLACED and state is JobState.WAITING
@@ -129,4 +141,5 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             reason=reason,
             nodes=nodes,
             interruptions=self.interruptions + lost,
+            reservation=self.reservation if state is JobState.WAITING else None,
         )

@@ -15,7 +15,7 @@ from navarch.control.jobs import (
 )
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
-from navarch.core.job import JobState
+from navarch.core.job import JobState, Reservation
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -196,6 +196,17 @@ def test_gpus_of_a_job_count_as_in_use_even_if_idle() -> None:
         )
         await case.write(jobs=[ended])
         assert list(readings.utilization(names)) == [0.0, 0.0]
+
+    run(story)
+
+
+def test_a_node_that_is_reserved_for_a_job_counts_as_in_use() -> None:
+    async def story(case: Case) -> None:
+        readings = HeldReadings(case.store, Idle())
+        reservation = Reservation(nodes=(NodeId("n1"),), until=case.clock.now())
+        job = a_job("j", on=("n0",), reservation=reservation)
+        await case.write(nodes=[a_node("n0"), a_node("n1")], jobs=[job])
+        assert list(readings.utilization([NodeId("n1")])) == [100.0]
 
     run(story)
 

@@ -57,7 +57,7 @@ def test_a_straggler_drains_when_an_idle_node_can_take_its_place() -> None:
     change = plan_swaps(fleet, now=NOW).change
 
     (node,) = change.nodes
-    (event,) = change.events
+    event = change.events[0]
     assert (node.id, node.phase, node.acted_at) == ("a", Phase.DRAINING, NOW)
     assert node.cordoned == event.reason
     assert event.reason == (SWAPPED + "GPU 5 is at 1400 MHz; job gang can use spare instead")

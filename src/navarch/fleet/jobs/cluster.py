@@ -8,13 +8,14 @@ from typing import Generic, TypeVar
 from navarch.catalogue.machines import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
-from navarch.core.ids import NodeId
+from navarch.core.ids import JobName, NodeId
 from navarch.core.instance import LABEL, LEVELS
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState, Queue
 from navarch.core.launch import Offering
 from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase
 from navarch.fleet.jobs.crash_loops import SETTLING, WINDOW, died_lately
+from navarch.fleet.jobs.reservations import reserved_nodes
 from navarch.scheduler.model.cluster import (
     PREFER_NO_SCHEDULE,
     Cluster,
@@ -27,6 +28,7 @@ from navarch.scheduler.model.cluster import (
     SubGroupSpec,
     Taint,
     TaskSpec,
+    Toleration,
     Topology,
 )
 from navarch.scheduler.model.quantity import UNLIMITED
@@ -46,6 +48,9 @@ _WISHED = "gpu-type/"
 """Prefix of the labels for requested GPU types. A node carries the label of every requested type
 that its GPUs match: `h100` matches every H100, whatever its cloud calls it."""
 _YES = "yes"
+
+_RESERVED = "reserved-for-job"
+"""The taint of nodes that only one job gets, with its name as the value."""
 
 _PLENTY = 1 << 40
 """Jobs request GPUs only, so that no other resource of a machine runs out."""
@@ -95,6 +100,7 @@ class FleetClusters:
         wishes = {job.gpu_type for job in alive if job.gpu_type}
         avoided = avoided_nodes(fleet, now=now)
         suspects = died_lately(fleet.jobs.values(), since=now - SETTLING)
+        reserved = reserved_nodes(fleet.jobs.values())
         # Not the pools themselves: they change with every node that is requested.
         labels = {pool.name: pool.labels for pool in fleet.pools.values()}
         nodes = {
@@ -104,6 +110,7 @@ class FleetClusters:
                 wishes,
                 avoided.get(node.id, ""),
                 node.id in suspects,
+                reserved.get(node.id),
             )
             for node in fleet.nodes.values()
             if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
@@ -160,12 +167,15 @@ def node_spec(
     wishes: Collection[str] = (),
     avoided: str = "",
     suspect: bool = False,
+    reserved_for: JobName | None = None,
 ) -> NodeSpec:
     """Return a node with its GPUs, labelled with those of `wishes` that they match.
 
     All other resources are unlimited. `avoided` is why other nodes are to be preferred, if so;
     a `suspect` gets no job at all.
     """
+    taints = [Taint(key=avoided, effect=PREFER_NO_SCHEDULE)] if avoided else []
+    taints += [Taint(key=_RESERVED, value=reserved_for)] if reserved_for else []
     gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
     labels = {**pool_labels, **node.labels}
     labels |= dict(node.topology.labels) if node.topology else {}
@@ -183,7 +193,7 @@ def node_spec(
         gpus=gpus,
         gpu_count=gpus,
         labels=labels,
-        taints=(Taint(key=avoided, effect=PREFER_NO_SCHEDULE),) if avoided else (),
+        taints=tuple(taints),
         health=NodeHealth(
             ready=not unwell,
             draining=draining,
@@ -223,6 +233,7 @@ def job_spec(job: Job) -> JobSpec:
     selector = {POOL: str(job.pool)} if job.pool else {}
     if job.gpu_type:
         selector[_WISHED + job.gpu_type] = _YES
+    tolerations = (Toleration(key=_RESERVED, value=job.name),) if job.reservation else ()
     tasks = [
         TaskSpec(
             uid=name,
@@ -231,6 +242,7 @@ def job_spec(job: Job) -> JobSpec:
             request=request,
             created_at=job.submitted_at,
             node_selector=selector,
+            tolerations=tolerations,
         )
         for number, name in enumerate(job.task_names)
     ]

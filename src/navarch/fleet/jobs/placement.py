@@ -9,9 +9,10 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase
-from navarch.core.records import Table
+from navarch.core.records import Table, evolve
 from navarch.fleet.jobs.cluster import FleetClusters
 from navarch.fleet.jobs.crash_loops import SETTLING
+from navarch.fleet.jobs.reservations import ended_reservations
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.jobs.swaps import plan_swaps
 from navarch.scheduler.cycle import run_cycle
@@ -50,16 +51,21 @@ def plan_jobs(
     lost = [job.to(JobState.WAITING, at=now, reason=why) for job, why in lost_jobs(fleet)]
     if lost:
         return JobPlan(change=_written(lost, now))
+    if ended := ended_reservations(fleet, now=now):
+        jobs, events = zip(*ended, strict=True)
+        return JobPlan(change=Change(jobs=jobs, events=events), wake_at=now)
     swaps = plan_swaps(fleet, now=now)
+    reserved_until = [x.reservation.until for x in fleet.jobs.values() if x.reservation]
+    moments = [moment for moment in (swaps.wake_at, *reserved_until) if moment is not None]
     is_idle = not any(job.state is JobState.WAITING for job in fleet.jobs.values())
     if is_idle or not swaps.change.empty:
-        return JobPlan(change=swaps.change, wake_at=swaps.wake_at)
+        return JobPlan(change=swaps.change, wake_at=min(moments, default=None))
     clusters = clusters or FleetClusters()
     cluster = clusters.cluster(fleet, scheduling.queues, now=now)
     result = run_cycle(cluster, scheduling.config, clock=stopwatch)
     changed = decided_jobs(fleet, net_decisions(result.decisions), now)
-    settled = [x.at + SETTLING for job in fleet.jobs.values() for x in job.deaths[-1:]]
-    wake_at = min((moment for moment in settled if moment > now), default=None)
+    moments += [x.at + SETTLING for job in fleet.jobs.values() for x in job.deaths[-1:]]
+    wake_at = min((moment for moment in moments if moment > now), default=None)
     return JobPlan(change=_written(changed, now), gave_up=result.gave_up, wake_at=wake_at)
 
 
@@ -102,7 +108,9 @@ def decided_jobs(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> 
                     reason = f"{decision.action}: {decision.reason}"
                     if decision.beneficiary is not None:
                         reason = f"makes room for job {decision.beneficiary} ({decision.action})"
-                    changed[job.name] = job.to(JobState.WAITING, at=now, reason=reason)
+                    waiting = job.to(JobState.WAITING, at=now, reason=reason)
+                    # A reservation would keep its nodes from the job that they are freed for.
+                    changed[job.name] = evolve(waiting, reservation=None)
             case _:
                 continue
     for name, places in bound.items():

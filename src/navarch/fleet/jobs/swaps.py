@@ -13,6 +13,7 @@ from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
+from navarch.fleet.jobs.reservations import reserve, reserved_nodes
 from navarch.fleet.lifecycle import node_event
 from navarch.health.learning.stragglers import STRAGGLER
 
@@ -41,7 +42,7 @@ def plan_swaps(fleet: Fleet, *, now: datetime) -> SwapPlan:
     """Return the stragglers that start to drain, and those that are empty.
 
     A straggler drains if an idle node of the same kind can take its place, so that the job moves
-    once, to a place that is known. While any job waits, no idle node is a spare.
+    once, to a place that is reserved for it. While any job waits, no idle node is a spare.
     """
     marked = [each for each in fleet.nodes.values() if each.conditions or each.cordoned]
     swapped = [node for node in marked if is_swapped(node) and not node.gone]
@@ -56,6 +57,7 @@ def plan_swaps(fleet: Fleet, *, now: datetime) -> SwapPlan:
     nodes = [lifecycle.undrain(each, now=now) for each in draining if each.id not in jobs_on]
     events = [node_event(x, "node.drained", x.cordoned or "", now=now) for x in nodes]
     moments: list[datetime] = []
+    moving: list[Job] = []
     if not any(job.state is JobState.WAITING for job in fleet.jobs.values()):
         spares = _Spares(fleet, jobs_on, swapped)
         slow: dict[JobName, list[Node]] = {}
@@ -67,12 +69,15 @@ def plan_swaps(fleet: Fleet, *, now: datetime) -> SwapPlan:
             job = fleet.jobs[job_name]
             if now < job.since + PLACED_FOR_MIN:
                 moments.append(job.since + PLACED_FOR_MIN)
-            elif _is_saved(job, now):
-                for node, spare in spares.take_for(found):
+            elif _is_saved(job, now) and (swaps := list(spares.take_for(found))):
+                for node, spare in swaps:
                     after, event = _swapped(node, job, spare, now)
                     nodes.append(after)
                     events.append(event)
-    change = Change(nodes=nodes, events=events)
+                holder, news = reserve(job, swaps, now=now)
+                moving.append(holder)
+                events += news
+    change = Change(jobs=moving, nodes=nodes, events=events)
     return SwapPlan(change=change, wake_at=min(moments, default=None))
 
 
@@ -90,12 +95,13 @@ class _Spares:
         self._fleet = fleet
         self._out = Counter(node.pool for node in swapped)
         replaced = {node.replaces for node in fleet.nodes.values() if node.counts}
+        taken = {*jobs_on, *reserved_nodes(fleet.jobs.values())}
         self._idle = [
             node
             for node in fleet.nodes.values()
             if node.serving
             and not node.conditions
-            and node.id not in jobs_on
+            and node.id not in taken
             and node.id not in replaced
         ]
 
