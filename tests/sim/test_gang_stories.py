@@ -20,6 +20,7 @@ from navarch.health.checks.work import WorkCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.api import JobRequest
 from navarch.ports.checks import MachineView
+from navarch.providers.simulated import Habits
 from navarch.sim.world.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -69,6 +70,30 @@ def test_the_nodes_of_a_gang_that_expire_together_interrupt_it_once(seed: int) -
 
     aged = Disruption(lifetime_max=timedelta(hours=5), budgets=ANY_BUDGET)
     play(seed, a_pool(size=4, nodes_max=9, disruption=aged), story)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_nodes_of_a_gang_in_two_pools_that_expire_together_interrupt_it_once(
+    seed: int,
+) -> None:
+    """Machines need up to six minutes more than others: the successors serve one by one."""
+
+    async def story(world: World) -> None:
+        for pool in pools:
+            await world.until(lambda pool=pool: len(world.serving(pool.name)) == 2, within_s=9e3)  # type: ignore[misc]
+        old = {*(await start(world, tasks=4, size=2)).nodes}
+        assert {world.fleet().nodes[name].pool for name in old} == {x.name for x in pools}
+        await world.clock.sleep(4 * 3600)
+        world.crash()
+        await world.until(lambda: all(world.fleet().nodes[name].gone for name in old), within_s=9e3)
+        await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
+
+        assert job(world).interruptions == 1
+        assert old.isdisjoint(job(world).nodes)
+
+    aged = Disruption(lifetime_max=timedelta(hours=5), budgets=ANY_BUDGET)
+    pools = [a_pool(name, size=2, nodes_max=6, disruption=aged) for name in (TRAINING, "other")]
+    simulate(story, seed=seed, pools=pools, error_rate=0.05, habits=Habits(setup_s=(0.0, 360.0)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -14,7 +14,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.world.effects import SimWorkloads
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_job, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
 
@@ -105,5 +105,19 @@ def test_a_drain_that_starts_during_a_commit_makes_another_plan_due() -> None:
         await site.planning.reconcile()
         assert site.store.fleet().nodes[waiting.id].phase is Phase.DRAINING
         assert site.planning.due_at() == site.now, "the plan did not know of it"
+
+    played(story)
+
+
+def test_a_drain_in_one_pool_has_the_other_pools_of_its_jobs_planned() -> None:
+    async def story(site: Site) -> None:
+        other, gang = a_node("other-0", "other"), a_job("gang", on=("training-0", "other-0"))
+        await site.fill(a_node("training-0"), other)
+        change = Change(pools=[a_pool("other")], jobs=[gang])
+        await site.store.commit(change, based_on=site.store.fleet().revision)
+        assert await site.planning.reconcile() is None
+        await site.change(a_node("training-0", phase=Phase.DRAINING))
+        queue = site.planning.controller.queue
+        assert sorted(queue.take(site.now)) == ["other", "training"]
 
     played(story)

@@ -1,6 +1,6 @@
 """Drains: moving work off nodes, and the notices for the workload system."""
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from navarch.core.ids import JobName, NodeId
@@ -24,6 +24,7 @@ def plan_drains(
     *,
     drained: Container[NodeId],
     jobs: Iterable[Job] = (),
+    interrupted: Callable[[], Collection[JobName]] = tuple,
     now: datetime,
 ) -> Plan:
     """Return which retiring nodes of `pool` start to drain, and which are terminated.
@@ -31,13 +32,14 @@ def plan_drains(
     A node with a replacement drains once the replacement has been requested, so that the pool is
     short for as little time as possible; if the maximum has no room for both, it drains first. A
     node that cannot run work drains at once: while nothing is for sale, it may occupy the only
-    slot. Nodes that share a job of `jobs` drain together.
+    slot. Nodes that share a job of `jobs` drain together; `interrupted` returns the jobs with a
+    node that drains in any pool.
     """
     actions: list[Action] = []
     moments: list[datetime] = []
     leaving = [node for node in nodes if node.phase is Phase.READY and node.retiring is not None]
     if leaving:
-        begin, settled_at = _drains_to_begin(pool, nodes, leaving, jobs, now)
+        begin, settled_at = _drains_to_begin(pool, nodes, leaving, jobs, interrupted(), now)
         for node in begin:
             assert node.retiring is not None, node.id
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
@@ -63,6 +65,7 @@ def _drains_to_begin(
     nodes: Collection[Node],
     leaving: Sequence[Node],
     jobs: Iterable[Job],
+    interrupted: Collection[JobName],
     now: datetime,
 ) -> tuple[list[Node], list[datetime]]:
     """Return the nodes of `leaving` that drain now, and when those that still settle will.
@@ -79,7 +82,7 @@ def _drains_to_begin(
         if len(set(job.nodes)) > 1:
             gangs.add(job.name)
     draining = [node for node in nodes if node.phase is Phase.DRAINING]
-    stopped = {job for node in draining for job in held.get(node.id, ())}
+    stopped = {job for node in draining for job in held.get(node.id, ())} | {*interrupted}
     begin: dict[NodeId, Node] = {}
     settled_at: list[datetime] = []
     may_go = _need_not_wait(pool, nodes)

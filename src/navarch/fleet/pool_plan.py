@@ -8,7 +8,12 @@ from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.boot_times import BootWatch
 from navarch.fleet.disruption.costly import may_be_undercut
-from navarch.fleet.disruption.replacement import Gangs, look_again, plan_replacements
+from navarch.fleet.disruption.replacement import (
+    AwaitsOthers,
+    Gangs,
+    look_again,
+    plan_replacements,
+)
 from navarch.fleet.disruption.surplus import Loads
 from navarch.fleet.launch_breaker import (
     LaunchBreaker,
@@ -38,13 +43,15 @@ def plan_pool_size(
     loads: Loads,
     missing_agent: str | None,
     gangs: Gangs,
+    awaits_others: AwaitsOthers,
     new_tokens: Iterator[Token],
     boots: BootWatch,
     now: datetime,
 ) -> Plan:
     """Return the plan of `pool`, given the index of its nodes.
 
-    `gangs` groups nodes by the jobs that they share. `missing_agent` is the reason why no agent
+    `gangs` groups nodes by the jobs that they share, and `awaits_others` returns whether other
+    pools of those jobs are not ready yet. `missing_agent` is the reason why no agent
     would start on a new machine, if there is one.
     """
     shown, steady = index.shown_for(pool, now, boots)
@@ -67,7 +74,9 @@ def plan_pool_size(
     plan = plan_pool(
         pool,
         known,
-        replacements=plan_replacements(pool, known, for_sale=for_sale, gangs=gangs, now=now),
+        replacements=plan_replacements(
+            pool, known, for_sale=for_sale, gangs=gangs, awaits_others=awaits_others, now=now
+        ),
         now=now,
         new_tokens=new_tokens,
         scheduler=scheduler,

@@ -16,7 +16,7 @@ from navarch.core.records import Table, evolve
 from navarch.fleet.disruption.replacement import Gangs, plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.drains import plan_drains
-from navarch.fleet.jobs.placement import nodes_by_gang
+from navarch.fleet.jobs.gangs import nodes_by_gang
 from navarch.fleet.plan import Request
 from navarch.fleet.planner import plan_pool
 from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool

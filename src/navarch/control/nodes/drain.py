@@ -27,10 +27,11 @@ from navarch.fleet.drains import (
     plan_drains,
     seen_by_drains,
 )
+from navarch.fleet.jobs.gangs import interrupted_jobs, pools_of_jobs
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.store import Store
+from navarch.ports.store import Committed, Store
 
 log = structlog.get_logger(__name__)
 
@@ -113,11 +114,34 @@ def plan_drains_of(clock: Clock, store: Store, drain: DrainController) -> PoolPl
     def plan(pool: Pool, now: datetime) -> Plan:
         fleet = store.fleet()
         nodes = fleet.in_pool(pool.name).values()
-        return plan_drains(pool, nodes, drained=drain.drained, jobs=fleet.jobs.values(), now=now)
+        return plan_drains(
+            pool,
+            nodes,
+            drained=drain.drained,
+            jobs=fleet.jobs.values(),
+            interrupted=partial(interrupted_jobs, fleet),
+            now=now,
+        )
 
-    planning = PoolPlanningController(clock, store, name="drains", plan=plan, seen=seen_by_drains)
+    planning = _DrainPlanning(clock, store, name="drains", plan=plan, seen=seen_by_drains)
     drain.on_drained = planning.queue.add
     return planning
+
+
+class _DrainPlanning(PoolPlanningController):
+    """Plans the drains of every pool of a job together."""
+
+    def on_commit(self, committed: Committed) -> None:
+        """Queue the pools that a commit concerns, and the other pools of interrupted jobs."""
+        super().on_commit(committed)
+        begun = {
+            node.id
+            for before, node in committed.moved
+            if node.phase is Phase.DRAINING and before is not None and before.phase is Phase.READY
+        }
+        if begun:
+            for pool in pools_of_jobs(committed.after, begun):
+                self.queue.add(pool)
 
 
 class NotificationController(NodeController):

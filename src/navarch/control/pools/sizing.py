@@ -22,7 +22,7 @@ from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.surplus import scaled_down
-from navarch.fleet.jobs.placement import nodes_by_gang
+from navarch.fleet.jobs.gangs import awaits_other_pools, nodes_by_gang
 from navarch.fleet.plan import Plan, check_plans
 from navarch.fleet.planner import seen_by_size
 from navarch.fleet.pool_plan import plan_pool_size
@@ -175,6 +175,7 @@ class SizingController(PoolPlanningController):
         await super().reconcile(keys)
 
     def _plan_size(self, pool: Pool, now: datetime) -> Plan:
+        fleet = self._store.fleet()
         return plan_pool_size(
             pool,
             self._index.pool(pool.name),
@@ -183,7 +184,8 @@ class SizingController(PoolPlanningController):
             surveyed=self._surveyed,
             loads=self._loads,
             missing_agent=self._missing_agent(pool),
-            gangs=partial(nodes_by_gang, self._store.fleet().jobs),
+            gangs=partial(nodes_by_gang, fleet.jobs),
+            awaits_others=partial(awaits_other_pools, fleet, pool.name, now=now),
             new_tokens=self._new_tokens(),
             boots=self._boots.watch,
             now=now,

@@ -55,19 +55,29 @@ def one_by_one(nodes: Collection[NodeId]) -> Sequence[Sequence[NodeId]]:
     return [(name,) for name in nodes]
 
 
+AwaitsOthers = Callable[[Collection[NodeId]], bool]
+"""Returns whether nodes of other pools that share jobs with these have successors that boot."""
+
+
+def in_one_pool(_: Collection[NodeId]) -> bool:
+    """Return False: no job runs on several pools."""
+    return False
+
+
 def plan_replacements(
     pool: Pool,
     nodes: Sequence[Node],
     *,
     for_sale: Offering | None,
     gangs: Gangs = one_by_one,
+    awaits_others: AwaitsOthers = in_one_pool,
     now: datetime,
 ) -> Replacements:
     """Return which replacements start and which end now, within the pool's budget.
 
     The nodes of a gang are replaced together: their successors are bought together, and the nodes
-    are retired once all of those serve. If the budget is too small for all of them, as many as it
-    permits are replaced together.
+    are retired once all of those serve, in other pools of the gang as well. If the budget is too
+    small for all of them, as many as it permits are replaced together.
     """
     staying = [node for node in nodes if node.counts]
     if pool.deleted or not staying:
@@ -96,7 +106,8 @@ def plan_replacements(
             is_full = len(fits) < len(rest) and _waits_for_room(pool, rest, now)
             begin += [] if is_full else fits
         begun = [coming[name] for name in group if name in coming]
-        if _may_take_over(pool, begun, now, is_whole=is_full or not fits):
+        is_whole = (is_full or not fits) and not (begun and awaits_others(group))
+        if _may_take_over(pool, begun, now, is_whole=is_whole):
             serving = [name for name in group if name in coming and coming[name].serving]
             retire += [Retire(node=name, reason=wanted[name].reason) for name in serving]
     return Replacements(begin=tuple(begin), retire=tuple(retire))

@@ -15,21 +15,30 @@ from navarch.fleet.jobs.cluster import is_of_type, why_not_scheduled
 
 def work_of(fleet: Fleet, pool: PoolName) -> list[Work]:
     """Return the work that runs on or waits for `pool`, without waiting jobs above the limit."""
-    return [
-        Work(gpus=job.gpus, parts=job.tasks, waiting=job.state is JobState.WAITING)
-        for job in fleet.jobs.values()
-        if not job.over and not why_not_scheduled(job) and _pool_of(fleet, job) == pool
-    ]
+    work = []
+    for job in fleet.jobs.values():
+        if job.over or why_not_scheduled(job):
+            continue
+        parts = _tasks_in(fleet, job, pool)
+        if parts:
+            waiting = job.state is JobState.WAITING
+            work.append(Work(gpus=job.gpus, parts=parts, waiting=waiting))
+    return work
 
 
-def _pool_of(fleet: Fleet, job: Job) -> PoolName | None:
-    """Return the pool of a job, or the first pool that could grow for it."""
+def _tasks_in(fleet: Fleet, job: Job, pool: PoolName) -> int:
+    """Return how many tasks of a job run in `pool`, or wait for it.
+
+    A job without a pool may run on several; while it waits, it counts for the first that could grow
+    for it.
+    """
     if job.pool is not None:
-        return job.pool
-    if job.nodes and (node := fleet.nodes.get(job.nodes[0])) is not None:
-        return node.pool
+        return job.tasks if job.pool == pool else 0
+    if job.nodes:
+        places = map(fleet.nodes.get, job.nodes)
+        return sum(node is not None and node.pool == pool for node in places)
     suitable = _suitable(fleet, job)
-    return suitable[0].name if suitable else None
+    return job.tasks if suitable and suitable[0].name == pool else 0
 
 
 def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[Remedy]:

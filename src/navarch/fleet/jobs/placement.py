@@ -1,6 +1,6 @@
 """Job placement: which jobs get GPUs, which lose them, and why."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -137,21 +137,6 @@ def _written(jobs: Iterable[Job], now: datetime) -> Change:
         for job in jobs
     ]
     return Change(jobs=jobs, events=events)
-
-
-def nodes_by_gang(jobs: Table[JobName, Job], nodes: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
-    """Return `nodes` in groups that share jobs, in order of the first node of each group."""
-    groups = {name: {name: None} for name in nodes}
-    for job in jobs.values():
-        shared = [name for name in dict.fromkeys(job.nodes) if name in groups]
-        for name in shared[1:]:
-            if groups[name] is not groups[shared[0]]:
-                groups[shared[0]] |= groups[name]
-                for member in groups[name]:
-                    groups[member] = groups[shared[0]]
-    order = {name: place for place, name in enumerate(nodes)}
-    found = {min(group, key=order.__getitem__): group for group in groups.values()}
-    return [tuple(sorted(found[name], key=order.__getitem__)) for name in nodes if name in found]
 
 
 def gpus_held(jobs: Table[JobName, Job]) -> dict[NodeId, int]:

@@ -1,0 +1,66 @@
+"""Gangs of jobs: nodes that share a job are interrupted together, in one pool or in several."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from navarch.core.fleet import Fleet
+from navarch.core.ids import JobName, NodeId, PoolName
+from navarch.core.job import Job
+from navarch.core.node import Phase
+from navarch.core.records import Table
+from navarch.fleet.disruption.replacement import successors
+
+
+def nodes_by_gang(jobs: Table[JobName, Job], nodes: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
+    """Return `nodes` in groups that share jobs, in order of the first node of each group."""
+    groups = {name: {name: None} for name in nodes}
+    for job in jobs.values():
+        shared = [name for name in dict.fromkeys(job.nodes) if name in groups]
+        for name in shared[1:]:
+            if groups[name] is not groups[shared[0]]:
+                groups[shared[0]] |= groups[name]
+                for member in groups[name]:
+                    groups[member] = groups[shared[0]]
+    order = {name: place for place, name in enumerate(nodes)}
+    found = {min(group, key=order.__getitem__): group for group in groups.values()}
+    return [tuple(sorted(found[name], key=order.__getitem__)) for name in nodes if name in found]
+
+
+def pools_of_jobs(fleet: Fleet, nodes: Collection[NodeId]) -> set[PoolName]:
+    """Return the pools of all nodes that share a job with one of `nodes`."""
+    shared = (fleet.nodes.get(name) for name in _beside(fleet, nodes))
+    return {node.pool for node in shared if node is not None and node.pool is not None}
+
+
+def awaits_other_pools(
+    fleet: Fleet, pool: PoolName, nodes: Collection[NodeId], *, now: datetime
+) -> bool:
+    """Return whether nodes of other pools that share jobs with `nodes` have successors that boot.
+
+    They are waited for until the boot deadline of their pool.
+    """
+    beside = _beside(fleet, nodes)
+    others = [fleet.pools[name] for name in pools_of_jobs(fleet, nodes) if name != pool]
+    return any(
+        old in beside and not node.serving and now < node.created_at + other.boot_deadline
+        for other in others
+        for old, node in successors(fleet.in_pool(other.name).values()).items()
+    )
+
+
+def interrupted_jobs(fleet: Fleet) -> set[JobName]:
+    """Return the jobs with a draining node: they are interrupted on all of their nodes."""
+    return {
+        job.name
+        for job in fleet.jobs.values()
+        if any(
+            node is not None and node.phase is Phase.DRAINING
+            for node in map(fleet.nodes.get, job.nodes)
+        )
+    }
+
+
+def _beside(fleet: Fleet, nodes: Collection[NodeId]) -> set[NodeId]:
+    """Return the nodes of all jobs that run on one of `nodes`."""
+    names = {*nodes}
+    return {x for job in fleet.jobs.values() if not names.isdisjoint(job.nodes) for x in job.nodes}
