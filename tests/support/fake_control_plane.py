@@ -76,8 +76,9 @@ class FakeControlPlane:
         """Return all check results, in order."""
         return [result for report in self.reports for result in report.results]
 
-    async def register(self, registration: Registration) -> Welcome:
+    async def register(self, registration: Registration, *, link: str = "") -> Welcome:
         """Record a registration."""
+        del link
         self.fault("register")
         if not registration.node:
             raise InvalidError("node_id is required")

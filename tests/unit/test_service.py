@@ -18,7 +18,7 @@ from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Gpu, Inventory
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
-from navarch.core.node import NodeStatus, Phase
+from navarch.core.node import LINK, NodeStatus, Phase
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.core.recovery import CommandKind, CommandStatus
@@ -459,6 +459,37 @@ def test_registering_twice_writes_once() -> None:
         revision = services.store.fleet().revision
         await services.agents.register(registration)
         assert services.store.fleet().revision == revision
+
+    run(story)
+
+
+def test_a_registration_at_another_listener_is_recorded_and_a_heartbeat_is_not() -> None:
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.BOOTING)
+        name = NodeId("training-0")
+        registration = Registration(node=name, boot_id="b1")
+        for link in ("a:8080/http", "a:8080/http", "b:50052/grpc"):
+            await services.agents.register(registration, link=link)
+        recorded = services.store.fleet().nodes[name].traits[LINK]
+        assert (recorded.value, recorded.before) == ("b:50052/grpc", "a:8080/http")
+        revision = services.store.fleet().revision
+        services.agents.heartbeat(name)
+        assert services.store.fleet().revision == revision
+
+    run(story)
+
+
+def test_agents_that_registered_at_another_listener_register_again_after_a_takeover() -> None:
+    async def story(services: Services) -> None:
+        for name, link in (("there", "a:1/http"), ("moved", "b:1/http"), ("unknown", "")):
+            await services.put(name, phase=Phase.BOOTING)
+            await services.agents.register(Registration(node=NodeId(name)), link=link)
+        services.agents.request_registrations(links=["a:1/http", "a:2/grpc"])
+        services.agents.heartbeat(NodeId("there"))
+        services.agents.heartbeat(NodeId("unknown"))
+        with pytest.raises(NotFoundError, match="must register again"):
+            services.agents.heartbeat(NodeId("moved"))
+        services.agents.heartbeat(NodeId("moved"))
 
     run(story)
 

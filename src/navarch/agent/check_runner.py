@@ -12,9 +12,16 @@ from navarch.agent.context import AgentContext
 from navarch.agent.evidence import EvidenceCollector
 from navarch.agent.schedule import CheckSchedule, ReportThrottle
 from navarch.core.errors import NavarchError
-from navarch.core.health import CheckResult, Health, History
+from navarch.core.health import CHECK_VERSION, CheckResult, Health, History
 from navarch.core.instance import Gpu, GpuMetrics
-from navarch.ports.checks import Diagnostics, EventSource, HealthCheck, MachineView
+from navarch.core.records import evolve
+from navarch.ports.checks import (
+    Diagnostics,
+    EventSource,
+    HealthCheck,
+    MachineView,
+    VersionedCheck,
+)
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuReader
 
 log = structlog.get_logger(__name__)
@@ -227,6 +234,7 @@ class CheckRunner:
             results = await context.probe.call(
                 lambda: list(check.run(view)), within_s=context.timing.check_s
             )
+            results = [_with_version(result, check) for result in results]
         except NavarchError as error:
             snapshot.retain_events = True
             results = [CheckResult(check=check.name, health=Health.UNHEALTHY, reason=str(error))]
@@ -254,3 +262,10 @@ class CheckRunner:
         await clock.sleep(0)
         await spool.try_run(spool.findings.add, due)
         return True
+
+
+def _with_version(result: CheckResult, check: HealthCheck) -> CheckResult:
+    """Return `result` with the version of its check, if the check has its own."""
+    if not isinstance(check, VersionedCheck) or not check.version:
+        return result
+    return evolve(result, facts={**result.facts, CHECK_VERSION: check.version})

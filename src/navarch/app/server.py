@@ -37,6 +37,7 @@ from navarch.app.servers import (
     Address,
     BearerAuth,
     build_grpc_server,
+    link_name,
     listen_at,
     parse_listen_address,
 )
@@ -147,6 +148,8 @@ class Server:
                     request_registrations=plane.agents.request_registrations,
                 )
                 await timeouts.adopt()
+                links = [link_name(opened.http, "http"), link_name(grpc, "grpc")]
+                plane.agents.request_registrations(links=links)
                 await self._put_pools(list(self._config.pools))
                 for work in (
                     desk.run(self._clock),
@@ -234,6 +237,7 @@ class Server:
             joins=joins,
             join_tokens=joins,
             fleet_health=FleetHealthService(self._clock, store),
+            link=link_name(opened.http, "http"),
         )
         return HttpServer(
             self._clock,

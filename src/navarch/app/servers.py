@@ -42,6 +42,12 @@ class Address:
         return str(Address(host=host, port=self.port))
 
 
+def link_name(address: Address, protocol: str) -> str:
+    """Return the name of a listener: where this host has many addresses, by the host's name."""
+    host = socket.gethostname() if address.host in (EVERYWHERE, "::") else address.host
+    return f"{Address(host=host, port=address.port)}/{protocol}"
+
+
 def parse_listen_address(text: str, *, guarded: bool) -> Address:
     """Return the address to listen at; without a token it must be local."""
     host, _, port = text.rpartition(":")
@@ -106,6 +112,7 @@ def build_grpc_server(
             address=str(address),
             evidence=evidence,
             joins=joins,
+            link=link_name(address, "grpc"),
         )
     except RuntimeError as error:
         raise _in_use(address, "grpc-address", "the address is not available") from error

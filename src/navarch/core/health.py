@@ -37,6 +37,10 @@ CRASH_LOOP = "crash_loop"
 """The check of the control plane that fails for a node on which jobs die again and again."""
 
 
+CHECK_VERSION = "check_version"
+"""The fact with the version of the check that produced a result, if it is not the agent's."""
+
+
 POLICY = "policy/"
 """The prefix of checks that report whether the health policy could evaluate the named check.
 

@@ -28,6 +28,13 @@ POLICY = "policy"
 CHANGING = (DRIVER, IMAGE, KERNEL, AGENT)
 """The traits that an upgrade changes on a node, the most suspect first."""
 
+LINK = "link"
+"""The trait that names where the agent registered: the address and the protocol of a server, as
+the server itself names it."""
+
+CHECK_TRAIT = "check/"
+"""Prefix of the traits that hold the version of one check, where it is not that of the agent."""
+
 
 class Trait(msgspec.Struct, frozen=True, kw_only=True):
     """One value, and the value that it replaced."""

@@ -1,12 +1,13 @@
 """The reports of an agent, as changes of its node: health and traits."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from navarch.core.event import BY_HAND, Event, Subject, about
-from navarch.core.health import BOOT, CheckResult, Health
+from navarch.core.health import BOOT, CHECK_VERSION, CheckResult, Health
 from navarch.core.instance import Inventory
-from navarch.core.node import AGENT, DRIVER, IMAGE, KERNEL, Node, Trait
+from navarch.core.node import AGENT, CHECK_TRAIT, DRIVER, IMAGE, KERNEL, LINK, Node, Trait
 from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.fleet.silence import heartbeat_condition
@@ -18,8 +19,11 @@ def with_results(
 ) -> tuple[Node, list[Event]]:
     """Return `node` after `results`, with an event if something changed.
 
-    `because` lists further causes for the event.
+    `because` lists further causes for the event. A new version of a check is none.
     """
+    traits = with_check_versions(node.traits, results, now=now)
+    if traits is not node.traits:
+        node = evolve(node, traits=traits)
     conditions = evaluate(node.conditions, results, now=now, boot_id=node.boot_id)
     health = worst(conditions)
     boot = node.vouched_boot
@@ -94,9 +98,9 @@ def _event(
 
 
 def traits_after(
-    before: Mapping[str, Trait], inventory: Inventory, *, now: datetime
+    before: Mapping[str, Trait], inventory: Inventory, *, link: str = "", now: datetime
 ) -> dict[str, Trait]:
-    """Return the traits of a node that registers; a trait that is not reported stays.
+    """Return the traits of a node that registers at `link`; a trait that is not reported stays.
 
     A driver that does not load reports no version, and the driver of exactly that node must not be
     forgotten.
@@ -107,7 +111,44 @@ def traits_after(
         IMAGE: inventory.image or inventory.labels.get("image", ""),
         KERNEL: inventory.kernel_version,
         AGENT: inventory.agent_version,
+        LINK: link,
     }
+    return _with_values(before, reported, now=now)
+
+
+VERSIONED_CHECKS_MAX = 32
+"""How many checks of one node may have versions of their own."""
+
+_CHECK_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_CHECK_VERSION = re.compile(r"[A-Za-z0-9.+_-]{1,64}")
+
+
+def with_check_versions(
+    before: Mapping[str, Trait], results: Iterable[CheckResult], *, now: datetime
+) -> Mapping[str, Trait]:
+    """Return the traits of a node with the versions that the checks of `results` report.
+
+    Returns `before` itself if none has changed, as with nearly all reports.
+    """
+    reported: dict[str, str] = {}
+    known = sum(key.startswith(CHECK_TRAIT) for key in before)
+    for result in results:
+        version, check = result.facts.get(CHECK_VERSION, ""), result.check.partition("/")[0]
+        if not _CHECK_VERSION.fullmatch(version) or not _CHECK_NAME.fullmatch(check):
+            continue
+        key = CHECK_TRAIT + check
+        known += key not in before and key not in reported
+        if key in before or known <= VERSIONED_CHECKS_MAX:
+            reported[key] = version
+    if all(key in before and before[key].value == value for key, value in reported.items()):
+        return before
+    return _with_values(before, reported, now=now)
+
+
+def _with_values(
+    before: Mapping[str, Trait], reported: Mapping[str, str], *, now: datetime
+) -> dict[str, Trait]:
+    """Return the traits after values were reported; empty ones change nothing."""
     after = dict(before)
     for key, value in reported.items():
         if not value:

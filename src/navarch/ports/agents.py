@@ -46,8 +46,12 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
 class AgentApi(Protocol):
     """The control plane as agents see it. Every call may be repeated."""
 
-    async def register(self, registration: Registration) -> Welcome:
-        """Register a machine."""
+    async def register(self, registration: Registration, *, link: str = "") -> Welcome:
+        """Register a machine.
+
+        `link` names the listener that received the registration, such as `10.0.0.5:8080/http`. The
+        server names it: an agent could name any.
+        """
 
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
         """Record a heartbeat of `node`; return the commands it has not acknowledged yet.

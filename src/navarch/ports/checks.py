@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, History
@@ -163,3 +163,15 @@ class HealthCheck(Protocol):
 
     def run(self, view: MachineView) -> Iterable[CheckResult]:
         """Run the check once. May block; raises only what the readers of the view raise."""
+
+
+@runtime_checkable
+class VersionedCheck(Protocol):
+    """An ability: the check has a version of its own, because it does not come with the agent.
+
+    If its results change with a new version, nodes with that version are compared with the others.
+    """
+
+    @property
+    def version(self) -> str:
+        """The version: letters, digits, dots, dashes, plus signs and underscores, at most 64."""

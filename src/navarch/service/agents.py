@@ -1,6 +1,6 @@
 """The use cases of agents."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -13,7 +13,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.instance import NodeMetrics, Sample
-from navarch.core.node import Node, NodeStatus, Phase, node_status
+from navarch.core.node import LINK, Node, NodeStatus, Phase, node_status
 from navarch.core.records import evolve
 from navarch.core.recovery import NEXT_STATUSES, Command, CommandStatus
 from navarch.fleet import lifecycle
@@ -87,22 +87,27 @@ class AgentService:
         self._to_register: set[NodeId] = set()
         """Nodes with agents that must register again."""
 
-    def request_registrations(self) -> None:
+    def request_registrations(self, *, links: Collection[str] | None = None) -> None:
         """Have every agent register again, because the answer that it received has changed.
 
-        The request is the answer to one heartbeat, which still counts: an agent that does not
-        support it must not be considered dead.
+        With `links`, have those do so that registered at another listener: their connection has
+        moved. The request is the answer to one heartbeat, which still counts: an agent that does
+        not support it must not be considered dead.
         """
-        nodes = self._store.fleet().nodes.values()
-        self._to_register = {n.id for n in nodes if n.registered_at is not None and not n.gone}
+        for node in self._store.fleet().nodes.values():
+            if node.registered_at is None or node.gone:
+                continue
+            link = node.traits.get(LINK)
+            if links is None or (link is not None and link.value not in links):
+                self._to_register.add(node.id)
 
-    async def register(self, registration: Registration) -> Welcome:
+    async def register(self, registration: Registration, *, link: str = "") -> Welcome:
         """Register the agent of a machine."""
         if not registration.node:
             raise InvalidError("node_id is required")
         known = self._find(self._store.fleet(), registration.node)
         name = known.id if known else registration.node
-        node = await self.ingest.run(name, self._register, registration)
+        node = await self.ingest.run(name, self._register, registration, link)
         self._to_register.discard(node.id)
         self._liveness.record_heartbeat(node.id, None)
         report = registration.report
@@ -116,7 +121,7 @@ class AgentService:
             status=(node_status(node) or "") if report is not None else "",
         )
 
-    async def _register(self, registration: Registration) -> Node:
+    async def _register(self, registration: Registration, link: str) -> Node:
         """Commit a registration together with what follows from its report."""
         fleet = self._store.fleet()
         now = self._clock.now()
@@ -127,7 +132,7 @@ class AgentService:
             raise NotPossibleError(
                 f"node {before.id} runs on another machine; this one is to be terminated"
             )
-        node, change = await self._registration_change(before, registration, now)
+        node, change = await self._registration_change(before, registration, link, now)
         report, result = registration.report, None
         if report is not None and not _is_repeated(node, report):
             result = await self.ingest.evaluate(fleet, node, report)
@@ -146,10 +151,10 @@ class AgentService:
         return node
 
     async def _registration_change(
-        self, before: Node | None, registration: Registration, now: datetime
+        self, before: Node | None, registration: Registration, link: str, now: datetime
     ) -> tuple[Node, Change]:
         """Return the registered node, and the change to commit, if any."""
-        after, reason = _registered(before, registration, now)
+        after, reason = _registered(before, registration, link, now)
         is_same = after == before and heartbeat_condition(after) is None
         if is_same and await self._store.inventory(after.id) == registration.inventory:
             return after, Change()
@@ -291,7 +296,9 @@ def _is_impostor(node: Node, registration: Registration) -> bool:
     return node.launch is None or node.launch.token != registration.token
 
 
-def _registered(before: Node | None, registration: Registration, now: datetime) -> tuple[Node, str]:
+def _registered(
+    before: Node | None, registration: Registration, link: str, now: datetime
+) -> tuple[Node, str]:
     if before is None:
         unmanaged = Node(
             id=registration.node,
@@ -305,7 +312,7 @@ def _registered(before: Node | None, registration: Registration, now: datetime) 
             offering=registration.place,
             gpus=len(registration.inventory.gpus),
             labels=registration.inventory.labels,
-            traits=traits_after({}, registration.inventory, now=now),
+            traits=traits_after({}, registration.inventory, link=link, now=now),
         )
         return unmanaged, "a machine that no pool bought has registered"
     is_same_boot = before.registered_at is not None and before.boot_id == registration.boot_id
@@ -316,7 +323,7 @@ def _registered(before: Node | None, registration: Registration, now: datetime) 
         registered_at=before.registered_at or now,
         gpus=len(registration.inventory.gpus),
         labels=registration.inventory.labels,
-        traits=traits_after(before.traits, registration.inventory, now=now),
+        traits=traits_after(before.traits, registration.inventory, link=link, now=now),
     )
     if before.pool is None:
         after = evolve(after, offering=registration.place or before.offering)

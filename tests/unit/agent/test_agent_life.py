@@ -202,8 +202,8 @@ def test_a_registration_with_a_lost_reply_sends_its_report_under_the_same_number
     class Lossy(FakeControlPlane):
         lost = 2
 
-        async def register(self, registration: Registration) -> Welcome:
-            welcome = await super().register(registration)
+        async def register(self, registration: Registration, *, link: str = "") -> Welcome:
+            welcome = await super().register(registration, link=link)
             self.lost -= 1
             if self.lost >= 0:
                 raise UnreachableError("the answer was lost")
@@ -226,10 +226,10 @@ def test_a_report_that_is_refused_does_not_block_registration(
     refusal: type[NavarchError],
 ) -> None:
     class Picky(FakeControlPlane):
-        async def register(self, registration: Registration) -> Welcome:
+        async def register(self, registration: Registration, *, link: str = "") -> Welcome:
             if registration.report is not None and registration.report.number == 1:
                 raise refusal("the report is invalid")
-            return await super().register(registration)
+            return await super().register(registration, link=link)
 
         async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
             if report.number == 1:
@@ -756,6 +756,30 @@ def test_a_check_that_raises_is_a_finding_and_loses_no_xid() -> None:
         assert len(harness.gpus.events()) == 1
 
     run_scenario(scenario, checks=[BrokenCheck()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustreCheck:
+    """A check of a site, with releases of its own."""
+
+    name: str = "lustre"
+    interval: timedelta | None = None
+    version: str = "2.0"
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        del view
+        yield CheckResult(check=self.name, health=Health.HEALTHY, facts={"mount": "/data"})
+
+
+def test_results_of_a_check_with_a_version_of_its_own_carry_it() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.start()
+        await harness.pass_time(5.0)
+        facts = {result.check: result.facts for result in harness.plane.results()}
+        assert facts["lustre"] == {"mount": "/data", "check_version": "2.0"}
+        assert "check_version" not in facts["broken"]
+
+    run_scenario(scenario, checks=[LustreCheck(), BrokenCheck()])
 
 
 class HangingOffload:

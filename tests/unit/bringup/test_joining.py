@@ -27,7 +27,7 @@ from navarch.core.errors import (
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
 from navarch.core.instance import Inventory
-from navarch.core.node import Phase, Retirement
+from navarch.core.node import LINK, Phase, Retirement
 from navarch.core.ownership import Cluster, join_token, read_join_token, with_machine_key
 from navarch.core.records import evolve
 from navarch.ports.agents import Registration, UnauthorizedError
@@ -117,6 +117,7 @@ def an_app(store: MemoryStore) -> HttpApp:
         desk=HeartbeatDesk(agents, columns),
         snapshot=store.fleet,
         joins=JoinService(clock, store),
+        link="10.0.0.5:8080/http",
     )
 
 
@@ -223,6 +224,19 @@ def test_a_reinstalled_machine_can_join_again_and_the_old_key_is_refused() -> No
         last = [entry.event for entry in await store.events()][-2]
         assert last.kind == "node.join_reopened"
         assert last.reason.endswith("new disk")
+
+    asyncio.run(story())
+
+
+def test_the_server_records_where_a_machine_registered_whatever_the_machine_claims() -> None:
+    async def story() -> None:
+        store = await a_store()
+        claims = b'{"node": "training-0", "boot_id": "b", "link": "x:1/http"}'
+        await ask(an_app(store), "POST", "/v1/agent/register", token(), claims)
+        honest = b'{"node": "training-0", "boot_id": "b"}'
+        assert await ask(an_app(store), "POST", "/v1/agent/register", token(), honest) == 200
+        assert store.fleet().nodes[NODE].traits[LINK].value == "10.0.0.5:8080/http"
+        assert not store.fleet().nodes[NODE].traits[LINK].before
 
     asyncio.run(story())
 

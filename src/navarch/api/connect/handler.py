@@ -30,8 +30,17 @@ Call = Callable[[Any], Awaitable[Message]]
 class ConnectHandler:
     """The calls of the Go system's agents and CLI."""
 
-    def __init__(self, clock: Clock, entropy: Entropy, fleet: FleetApi, agents: AgentApi) -> None:
-        methods = ReferenceMethods(clock, entropy, fleet, agents)
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        fleet: FleetApi,
+        agents: AgentApi,
+        *,
+        link: str = "",
+    ) -> None:
+        """`link` names the listener, for the nodes that register at it."""
+        methods = ReferenceMethods(clock, entropy, fleet, agents, link=link)
         self._calls: dict[str, tuple[type[Message], Call]] = {
             "RegisterNode": (pb.RegisterNodeRequest, methods.register_node),
             "ReportHealth": (pb.ReportHealthRequest, methods.report_health),

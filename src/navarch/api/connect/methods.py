@@ -29,7 +29,17 @@ class ReferenceMethods:
     decision about a node, and a fetched command is acknowledged, not done.
     """
 
-    def __init__(self, clock: Clock, entropy: Entropy, fleet: FleetApi, agents: AgentApi) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        fleet: FleetApi,
+        agents: AgentApi,
+        *,
+        link: str = "",
+    ) -> None:
+        """`link` names the listener, for the nodes that register at it."""
+        self._link = link
         self._clock = clock
         self._entropy = entropy
         self._fleet = fleet
@@ -42,7 +52,7 @@ class ReferenceMethods:
             raise InvalidError("node_id is required")
         registration = messages.registration(request)
         check_registration(registration)
-        welcome = await self._agents.register(registration)
+        welcome = await self._agents.register(registration, link=self._link)
         if welcome.node != request.node_id:
             self._aliases[NodeId(request.node_id)] = welcome.node
         return messages.welcome_message(welcome)

@@ -54,7 +54,11 @@ class AgentCalls:
         desk: HeartbeatDesk,
         evidence: EvidenceDesk | None = None,
         joins: Joins | None = None,
+        *,
+        link: str = "",
     ) -> None:
+        """`link` names the listener, for the nodes that register at it."""
+        self._link = link
         self._agents = agents
         self._desk = desk
         self._evidence = evidence
@@ -97,7 +101,7 @@ class AgentCalls:
             await self._joins.bind(sender.joiner)
             # The token proves its launch, whichever launch the registration names.
             registration = evolve(registration, token=sender.joiner.launch)
-        welcome = await self._agents.register(registration)
+        welcome = await self._agents.register(registration, link=self._link)
         return write_message(welcome, pb.Welcome()).SerializeToString()
 
     async def _heartbeat(self, body: bytes, sender: Sender) -> bytes:

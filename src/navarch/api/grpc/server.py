@@ -87,15 +87,19 @@ class GrpcServer:
         address: str,
         evidence: EvidenceDesk | None = None,
         joins: Joins | None = None,
+        link: str = "",
     ) -> None:
-        """Bind to `address`, such as `127.0.0.1:50052`; raise RuntimeError if that fails."""
+        """Bind to `address`, such as `127.0.0.1:50052`; raise RuntimeError if that fails.
+
+        `link` names the listener, for the nodes that register at it.
+        """
         if joins is not None:
             auth = JoinTokens(joins, auth)
         self._server = grpc.aio.server(interceptors=[TokenInterceptor(auth)], options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._server.add_generic_rpc_handlers(
-            (fleet_handlers(fleet), AgentCalls(agents, desk, evidence, joins).handlers())
+            (fleet_handlers(fleet), AgentCalls(agents, desk, evidence, joins, link=link).handlers())
         )
         names = (FLEET_SERVICE, AGENT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)

@@ -13,7 +13,9 @@ from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, O
 class AgentRoutes:
     """The routes of AgentApi."""
 
-    def __init__(self, agents: AgentApi, joins: Joins | None = None) -> None:
+    def __init__(self, agents: AgentApi, joins: Joins | None = None, *, link: str = "") -> None:
+        """`link` names the listener, for the nodes that register at it."""
+        self._link = link
         self._agents = agents
         self._joins = joins
 
@@ -40,7 +42,7 @@ class AgentRoutes:
             await self._joins.bind(joiner)
             # The token proves its launch, whichever launch the registration names.
             registration = evolve(registration, token=joiner.launch)
-        return await self._agents.register(registration)
+        return await self._agents.register(registration, link=self._link)
 
     async def _heartbeat(self, request: Request) -> Orders:
         beat = request.json(Beat)

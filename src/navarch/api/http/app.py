@@ -98,15 +98,17 @@ def build_http_app(
     joins: Joins | None = None,
     join_tokens: JoinApi | None = None,
     fleet_health: FleetHealthApi | None = None,
+    link: str = "",
 ) -> "HttpApp":
     """Return the ASGI application.
 
     `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
     the fleet in `snapshot`. `desk` receives packed heartbeats; the caller runs it.
+    `link` names the listener, for the nodes that register at it.
     """
     routes = [
         *fleet_routes(fleet),
-        *AgentRoutes(agents, joins).routes(),
+        *AgentRoutes(agents, joins, link=link).routes(),
         *(evidence_routes(evidence) if evidence is not None else ()),
         *(held_routes(held) if held is not None else ()),
         *(job_routes(jobs) if jobs is not None else ()),
@@ -116,7 +118,7 @@ def build_http_app(
     ]
     return HttpApp(
         router=Router(routes),
-        connect=ConnectHandler(clock, entropy, fleet, agents),
+        connect=ConnectHandler(clock, entropy, fleet, agents, link=link),
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
         metrics=lambda: chain(fleet_metrics(snapshot()), collect()),

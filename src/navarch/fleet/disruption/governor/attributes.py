@@ -1,11 +1,22 @@
 """What nodes share: the attributes that can be the common cause of their faults."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from navarch.core.disruption import Domain
+from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.instance import Topology
-from navarch.core.node import AGENT, CHANGING, DRIVER, IMAGE, KERNEL, POLICY, Node
+from navarch.core.node import (
+    AGENT,
+    CHANGING,
+    CHECK_TRAIT,
+    DRIVER,
+    IMAGE,
+    KERNEL,
+    LINK,
+    POLICY,
+    Node,
+)
 
 Attribute = tuple[str, str]
 """The kind of an attribute and its value."""
@@ -34,12 +45,14 @@ WORDS = {
     "power_feed": "power feed",
     "rack": "rack",
     "nvlink": "NVLink domain",
+    LINK: "server address",
     "instance_type": "instance type",
     DRIVER: "driver",
     IMAGE: "image",
     KERNEL: "kernel",
     AGENT: "agent",
     POLICY: "policy",
+    CHECK_TRAIT: "version of check",
 }
 """The kinds of attributes, in the words for operators."""
 
@@ -57,7 +70,7 @@ _NOWHERE = Topology()
 def attributes_of(node: Node, at: datetime | None = None) -> tuple[Attribute, ...]:
     """Return the attributes of `node`, now or `at` an earlier time; unknown ones are left out.
 
-    Only the driver, the image and other software change during the life of a node.
+    Only software and the server at which it registered change during the life of a node.
     """
     place, topology, zone = node.place, node.topology or _NOWHERE, zone_of(node)
     provider = "" if place is None else place.provider
@@ -75,7 +88,8 @@ def attributes_of(node: Node, at: datetime | None = None) -> tuple[Attribute, ..
         **{kind: f"{within}{name}" for kind, name in named.items() if name},
         "fleet": FLEET if node.pool else "",
     }
-    for key in CHANGING:
+    checks = [key for key in node.traits if key.startswith(CHECK_TRAIT)]
+    for key in (*CHANGING, LINK, *checks):
         trait = node.traits.get(key)
         if trait is not None:
             found[key] = trait.value if at is None else trait.value_at(at)
@@ -90,6 +104,38 @@ def domains_of(node: Node, at: datetime | None = None) -> tuple[Attribute, ...]:
     return tuple([each for each in attributes_of(node, at) if each[0] in _BUDGETED])
 
 
+def lasting_attributes(present: Iterable[Attribute], fault: Condition) -> set[Attribute]:
+    """Return those of `present` that a node had when it showed `fault`, and that can explain it.
+
+    Where its agent registered explains its silence, and nothing else.
+    """
+    return {
+        each
+        for each in present
+        if each[0] not in CHANGING
+        and not each[0].startswith(CHECK_TRAIT)
+        and (each[0] != LINK or fault.check == HEARTBEAT)
+    }
+
+
+def changing_kinds(fault: Condition) -> tuple[str, ...]:
+    """Return the kinds of software that can explain `fault`: its own check, and no other check."""
+    own = CHECK_TRAIT + fault.check.partition("/")[0]
+    return CHANGING if fault.check == HEARTBEAT else (*CHANGING, own)
+
+
+def words_of(kind: str) -> str:
+    """Return a kind of attribute in the words for operators."""
+    if kind.startswith(CHECK_TRAIT):
+        return f"{WORDS[CHECK_TRAIT]} {kind.removeprefix(CHECK_TRAIT)}"
+    return WORDS.get(kind, kind)
+
+
+def rank(kind: str) -> int:
+    """Return the place of a kind of attribute among the others, in the order of `WORDS`."""
+    return list(WORDS).index(CHECK_TRAIT if kind.startswith(CHECK_TRAIT) else kind)
+
+
 def zone_of(node: Node) -> str:
     """Return the zone of `node` by its full name, or its region where no zone is known."""
     place = node.place
@@ -101,4 +147,4 @@ def zone_of(node: Node) -> str:
 def describe(attribute: Attribute) -> str:
     """Return an attribute in words: `driver 570.86`, `rack us-east-1a/r7`, `the fleet`."""
     kind, value = attribute
-    return f"the {WORDS[kind]}" if kind == "fleet" else f"{WORDS.get(kind, kind)} {value}"
+    return f"the {WORDS[kind]}" if kind == "fleet" else f"{words_of(kind)} {value}"

@@ -17,14 +17,18 @@ from math import exp, lgamma, log
 from navarch.core.disruption import DAY, Deferred, DeferredBy, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.ids import NodeId
-from navarch.core.node import CHANGING, POLICY, Node, Trait
+from navarch.core.node import POLICY, Node, Trait
 from navarch.fleet.disruption.governor.attributes import (
     GROUPS,
     PLACES,
     SOFTWARE,
     WORDS,
     Attribute,
+    changing_kinds,
     describe,
+    lasting_attributes,
+    rank,
+    words_of,
 )
 from navarch.fleet.disruption.governor.domain_stats import DomainStats, Shown
 
@@ -181,9 +185,9 @@ def _case(
     policy: PolicyChange | None,
 ) -> _Case:
     """Return the case of `node`, which has the `present` attributes now."""
-    attributes = {each for each in present if each[0] not in CHANGING}
+    attributes = lasting_attributes(present, condition)
     before: dict[Attribute, str] = {}
-    for key in CHANGING:
+    for key in changing_kinds(condition):
         trait = trait_at(node, key, condition)
         if trait is not None and trait.value:
             attributes.add((key, trait.value))
@@ -365,7 +369,7 @@ def _having(attribute: Attribute, cases: Sequence[_Case]) -> set[NodeId]:
 
 def _order(attribute: Attribute) -> tuple[int, str]:
     """Return the place of an attribute among others: software last, as the most specific."""
-    return list(WORDS).index(attribute[0]), attribute[1]
+    return rank(attribute[0]), attribute[1]
 
 
 def _comparisons(
@@ -405,7 +409,7 @@ def _cause(
         was = max(befores, key=lambda value: (befores[value], value), default="")
         named.append(describe(attribute) + (f" (was {was})" if was else ""))
     what = ", ".join(named)
-    kinds = " and ".join([WORDS[kind] for kind, _ in attributes])
+    kinds = " and ".join([words_of(kind) for kind, _ in attributes])
     cause = CommonCause(
         fault=fault, attributes=attributes, nodes=frozenset([case.node for case in its]), words=""
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from navarch.core.health import HEARTBEAT, Health
-from navarch.core.node import Node
+from navarch.core.node import LINK, Node
 from navarch.fleet.disruption.governor.attributes import (
     PLACES,
     Attribute,
@@ -36,7 +36,7 @@ SILENT_PER_NODE_DAY = 0.001
 PAIR_MAX = timedelta(hours=2)
 """How long two nodes are doubted for stopping together: it may be a coincidence."""
 
-KINDS = ("pool", "provider", "fleet", *PLACES)
+KINDS = ("pool", "provider", "fleet", LINK, *PLACES)
 """The attributes with which nodes can lose their connection together."""
 
 
