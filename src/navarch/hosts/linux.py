@@ -6,28 +6,46 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from navarch.hosts.fabric_manager import read_fabric_manager
 from navarch.hosts.filesystems import names, number, read_filesystems, read_text, word
-from navarch.ports.host import CpuTimes, Filesystem, HostError, Memory, MemoryErrors, NetworkPort
+from navarch.ports.host import (
+    CpuTimes,
+    FabricManager,
+    Filesystem,
+    HostError,
+    Memory,
+    MemoryErrors,
+    NetworkPort,
+)
 
 PCI_VENDOR_NVIDIA = "0x10de"
 PCI_CLASSES_GPU = ("0x0300", "0x0302")
 """A display controller, and a 3D controller without a display."""
+PCI_CLASSES_NVSWITCH = ("0x0680",)
+"""A bridge of no other kind."""
 INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """The inode of the initial PID namespace, in which every process is visible."""
 
 
 class LinuxHost:
-    """Reads `/proc` and `/sys`."""
+    """Reads `/proc`, `/sys` and the state of one systemd unit."""
 
     def __init__(
         self,
         proc: Path = Path("/proc"),
         sys: Path = Path("/sys"),
         fstab: Path = Path("/etc/fstab"),
+        systemd: Path = Path("/run/systemd/system"),
+        *,
+        systemctl: str = "systemctl",
+        journalctl: str = "journalctl",
     ) -> None:
         self._proc = proc
         self._sys = sys
         self._fstab = fstab
+        self._systemd = systemd
+        self._systemctl = systemctl
+        self._journalctl = journalctl
 
     def boot_id(self) -> str:
         """Return the kernel's boot id."""
@@ -119,13 +137,26 @@ class LinuxHost:
 
     def gpu_functions(self) -> int | None:
         """Return how many NVIDIA GPUs are on the PCI bus."""
+        return self._nvidia_functions(PCI_CLASSES_GPU)
+
+    def nvswitches(self) -> int | None:
+        """Return how many NVSwitches are on the PCI bus."""
+        return self._nvidia_functions(PCI_CLASSES_NVSWITCH)
+
+    def fabric_manager(self) -> FabricManager | None:
+        """Return the service that configures NVSwitches; None if systemd does not run here."""
+        if not self._systemd.is_dir():
+            return None
+        return read_fabric_manager(self._systemctl, self._journalctl)
+
+    def _nvidia_functions(self, classes: tuple[str, ...]) -> int | None:
         folder = self._sys / "bus" / "pci" / "devices"
         devices = names(folder)
         if not devices:
             return None
         return sum(
             word(folder / device / "vendor") == PCI_VENDOR_NVIDIA
-            and word(folder / device / "class").startswith(PCI_CLASSES_GPU)
+            and word(folder / device / "class").startswith(classes)
             for device in devices
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.host import (
     CpuTimes,
+    FabricManager,
     Filesystem,
     Holder,
     Host,
@@ -33,6 +34,8 @@ class SimulatedHost:
     killed: int = 0
     clock_wrong_s: float | None = None
     gpus_on_bus: int | None = None
+    switches: int | None = None
+    manager: FabricManager | None = None
     module: str = ""
     processes: dict[int, str] | None = None
     jobs: dict[int, str] | None = None
@@ -86,6 +89,14 @@ class SimulatedHost:
     def gpu_functions(self) -> int | None:
         """Return the configured count."""
         return self.gpus_on_bus
+
+    def nvswitches(self) -> int | None:
+        """Return the configured count."""
+        return self.switches
+
+    def fabric_manager(self) -> FabricManager | None:
+        """Return the configured service."""
+        return self.manager
 
     def gpu_module_version(self) -> str:
         """Return the configured version."""

@@ -70,6 +70,16 @@ class NetworkPort:
     symbol_errors: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricManager:
+    """The service that configures the NVSwitches of a machine."""
+
+    state: str
+    """As systemd names it: active, activating, inactive, failed."""
+    errors: tuple[str, ...] = ()
+    """The errors that it has logged since its start, within the last hour, oldest first."""
+
+
 class Host(Protocol):
     """Information from the operating system. Calls may block, and raise only HostError."""
 
@@ -110,6 +120,12 @@ class Host(Protocol):
 
     def gpu_functions(self) -> int | None:
         """Return how many NVIDIA GPUs are on the PCI bus, with or without a driver."""
+
+    def nvswitches(self) -> int | None:
+        """Return how many NVSwitches are on the PCI bus."""
+
+    def fabric_manager(self) -> FabricManager | None:
+        """Return the service that configures NVSwitches, if this machine has it."""
 
     def gpu_module_version(self) -> str:
         """Return the version of the loaded NVIDIA kernel module, or an empty string."""

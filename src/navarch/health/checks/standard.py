@@ -12,6 +12,7 @@ from navarch.health.checks.diagnostics import (
     NcclCheck,
     PatternsCheck,
 )
+from navarch.health.checks.fabric_manager import FabricManagerCheck
 from navarch.health.checks.host import (
     ClockCheck,
     DiskCheck,
@@ -44,6 +45,7 @@ def standard_checks() -> tuple[HealthCheck, ...]:
         PcieCheck(),
         NvlinkCheck(),
         FabricCheck(),
+        FabricManagerCheck(),
         CountCheck(),
         HoldersCheck(),
         SettingsCheck(),

@@ -28,7 +28,7 @@ _DETAILS = frozenset({"63", "64", "94", "95", "140", "171", "172"})
 _NOTICES = frozenset(kind.value for kind in NoticeKind)
 _KIND_OF_ORIGIN = {"fabric": IncidentKind.FABRIC, "app": IncidentKind.APPLICATION}
 _KIND_OF_CHECK = {
-    **dict.fromkeys(("nvlink", "fabric"), IncidentKind.FABRIC),
+    **dict.fromkeys(("nvlink", "fabric", "fabric_manager"), IncidentKind.FABRIC),
     "infiniband": IncidentKind.NETWORK,
     **dict.fromkeys(("disk", "mounts", "oom", "clock", "memory", "edac"), IncidentKind.HOST),
     **dict.fromkeys(("patterns", "holders", "settings", "drift"), IncidentKind.HOST),

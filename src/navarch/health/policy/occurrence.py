@@ -36,6 +36,7 @@ _TYPES = {
     "memory": ("memory", "MEM"),
     "nvlink": ("nvlink", "NVLINK"),
     "fabric": ("nvlink", "NVSWITCH"),
+    "fabric_manager": ("nvlink", "NVSWITCH"),
     "pcie": ("pcie", "PCIE"),
     "gpu": ("driver_error", "DRIVER"),
     "count": ("driver_error", "DRIVER"),

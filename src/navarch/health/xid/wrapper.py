@@ -52,10 +52,10 @@ def _unwrap_once(line: str) -> str | None:
     is_kernel = record.get("_TRANSPORT") == "kernel"
     if not is_kernel or str(record.get("SYSLOG_FACILITY", "0")) != "0":
         return None
-    return _message(record["MESSAGE"])
+    return message_of(record["MESSAGE"])
 
 
-def _message(message: object) -> str | None:
+def message_of(message: object) -> str | None:
     """Return a message, which journald writes as numbers if it holds control characters."""
     if isinstance(message, str):
         return message
