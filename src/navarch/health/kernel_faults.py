@@ -5,7 +5,6 @@ space has written do not count, however similar.
 """
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -43,67 +42,70 @@ class KernelFaultLine(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultMeaning:
+class FaultMeaning(NamedTuple):
     """What a fault means for its device."""
 
     meaning: str
-    health: Health
+    health: Health = Health.DEGRADED
     """The health of the node if the device is a GPU."""
-    elsewhere: Health
+    elsewhere: Health = Health.DEGRADED
     """The health of the node if it is another device, or an unknown one."""
-    action: Action
+
+    @property
+    def action(self) -> Action:
+        """The action that a GPU with the fault needs."""
+        return Action.REBOOT_NODE if self.health is Health.UNHEALTHY else Action.NONE
 
 
 MEANINGS = {
     KernelFault.RM_INIT: FaultMeaning(
-        meaning="the driver could not start the GPU",
-        health=Health.UNHEALTHY,
-        elsewhere=Health.UNHEALTHY,
-        action=Action.REBOOT_NODE,
+        "the driver could not start the GPU", Health.UNHEALTHY, elsewhere=Health.UNHEALTHY
     ),
-    KernelFault.AER_CORRECTED: FaultMeaning(
-        meaning="corrected PCIe errors",
-        health=Health.DEGRADED,
-        elsewhere=Health.DEGRADED,
-        action=Action.NONE,
-    ),
-    KernelFault.AER_NONFATAL: FaultMeaning(
-        meaning="an uncorrected PCIe error; the link still works",
-        health=Health.DEGRADED,
-        elsewhere=Health.DEGRADED,
-        action=Action.NONE,
-    ),
-    KernelFault.AER_FATAL: FaultMeaning(
-        meaning="a fatal PCIe error",
-        health=Health.UNHEALTHY,
-        elsewhere=Health.DEGRADED,
-        action=Action.REBOOT_NODE,
-    ),
+    KernelFault.AER_CORRECTED: FaultMeaning("corrected PCIe errors"),
+    KernelFault.AER_NONFATAL: FaultMeaning("an uncorrected PCIe error; the link still works"),
+    KernelFault.AER_FATAL: FaultMeaning("a fatal PCIe error", Health.UNHEALTHY),
+    # The kernel names the port, which may be that of a disk. A GPU that is cut off shows by itself.
     KernelFault.DPC: FaultMeaning(
-        meaning="the PCIe port has cut off the device below it",
-        health=Health.UNHEALTHY,
-        # The kernel names the port, which may be that of a disk. A GPU that is cut off shows by
-        # itself.
-        elsewhere=Health.DEGRADED,
-        action=Action.REBOOT_NODE,
+        "the PCIe port has cut off the device below it", Health.UNHEALTHY
     ),
 }
 """None is fatal: one line alone replaces no machine. A GPU that is gone is fatal as such."""
 
-_RM_INIT = re.compile(
-    rf"NVRM: (?:GPU (?:at )?(?:PCI:)?({ADDRESS}): )?"
-    r"(?:RmInitAdapter failed!|rm_init_adapter failed\b)"
+_DEVICE = rf"(?P<pci>{ADDRESS})"
+_PORT = r"[\w.-]+ {}(?::pcie?\d+)?: "
+_SEVERITY = r" \([A-Za-z-]+\)"
+_FORMATS: tuple[tuple[re.Pattern[str], KernelFault | None], ...] = (
+    (
+        re.compile(
+            rf"NVRM: (?:GPU (?:at )?(?:PCI:)?{_DEVICE}: )?"
+            r"(?:RmInitAdapter failed!|rm_init_adapter failed\b)"
+        ),
+        KernelFault.RM_INIT,
+    ),
+    (
+        re.compile(
+            _PORT.format(_DEVICE) + r"(?:DPC: |dpc 0000:\S+: )?(?:DPC )?containment event\b"
+        ),
+        KernelFault.DPC,
+    ),
+    (
+        re.compile(
+            _PORT.format(ADDRESS) + r"AER: (?:Multiple )?"
+            rf"(?P<severity>(?:Un)?[Cc]orrect(?:ed|able)(?:{_SEVERITY})?) "
+            rf"error (?:message )?received(?: from|:) {_DEVICE}"
+        ),
+        None,
+    ),
+    (
+        re.compile(
+            _PORT.format(_DEVICE) + r"(?:AER: )?PCIe Bus Error: "
+            rf"severity=(?P<severity>[A-Za-z]+(?:{_SEVERITY})?)"
+        ),
+        None,
+    ),
 )
-_PORT = rf"[\w.-]+ ({ADDRESS})(?::pcie?\d+)?: "
-_DPC = re.compile(rf"{_PORT}(?:DPC: |dpc 0000:\S+: )?(?:DPC )?containment event\b")
-_BUS_ERROR = re.compile(
-    rf"{_PORT}(?:AER: )?PCIe Bus Error: severity=(?P<severity>[A-Za-z]+(?: \([A-Za-z-]+\))?)"
-)
-_RECEIVED = re.compile(
-    rf"{_PORT}AER: (?:Multiple )?(?P<severity>(?:Un)?[Cc]orrect(?:ed|able)(?: \([A-Za-z-]+\))?) "
-    rf"error (?:message )?received(?: from|:) ({ADDRESS})"
-)
+"""The texts of the faults. Where no fault is given, the severity in the text decides."""
+
 _SIGNS = (
     "AER: ",
     "PCIe Bus Error",
@@ -120,18 +122,11 @@ def parse_fault(line: str) -> KernelFaultLine | None:
     text = without_prefix(line)
     if text is None:
         return None
-    found = _RM_INIT.match(text)
-    if found is not None:
-        return KernelFaultLine(KernelFault.RM_INIT, found[1], text)
-    found = _DPC.match(text)
-    if found is not None:
-        return KernelFaultLine(KernelFault.DPC, found[1], text)
-    found = _RECEIVED.match(text)
-    if found is not None:
-        return KernelFaultLine(_severity(found["severity"]), found[3], text)
-    found = _BUS_ERROR.match(text)
-    if found is not None:
-        return KernelFaultLine(_severity(found["severity"]), found[1], text)
+    for pattern, fault in _FORMATS:
+        found = pattern.match(text)
+        if found is not None:
+            kind = _severity(found["severity"]) if fault is None else fault
+            return KernelFaultLine(kind, found["pci"], text)
     return None
 
 

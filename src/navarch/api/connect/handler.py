@@ -13,9 +13,6 @@ from google.protobuf.message import DecodeError, Message
 from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
 from navarch.core.errors import InvalidError
-from navarch.ports.agents import AgentApi
-from navarch.ports.api import FleetApi
-from navarch.ports.clock import Clock, Entropy
 from navarch.wire.fleet import INTERNAL, code_of, text_of
 from navarch.wire.reference import navarch_pb2 as pb
 
@@ -30,17 +27,7 @@ Call = Callable[[Any], Awaitable[Message]]
 class ConnectHandler:
     """The calls of the Go system's agents and CLI."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        entropy: Entropy,
-        fleet: FleetApi,
-        agents: AgentApi,
-        *,
-        link: str = "",
-    ) -> None:
-        """`link` names the listener, for the nodes that register at it."""
-        methods = ReferenceMethods(clock, entropy, fleet, agents, link=link)
+    def __init__(self, methods: ReferenceMethods) -> None:
         self._calls: dict[str, tuple[type[Message], Call]] = {
             "RegisterNode": (pb.RegisterNodeRequest, methods.register_node),
             "ReportHealth": (pb.ReportHealthRequest, methods.report_health),

@@ -20,6 +20,7 @@ from navarch.api.auth import (
     requires_credentials,
 )
 from navarch.api.connect.handler import PREFIX, ConnectHandler
+from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
@@ -118,7 +119,7 @@ def build_http_app(
     ]
     return HttpApp(
         router=Router(routes),
-        connect=ConnectHandler(clock, entropy, fleet, agents, link=link),
+        connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link)),
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
         metrics=lambda: chain(fleet_metrics(snapshot()), collect()),

@@ -58,13 +58,12 @@ class XidCheck:
             event, assessment = max(reversed(alike), key=lambda pair: SEVERITY[pair[1].health])
             if event.code == CONTEXT_SWITCH and not _is_repeated([e for e, _ in alike], view):
                 assessment = replace(assessment, fatal=False, health=Health.DEGRADED)
-            again = f" ({len(alike)} times)" if len(alike) > 1 else ""
             where = names.get(event.gpu, event.gpu)
             details = describe_xid(assessment, event.text)
             yield CheckResult(
                 check=subject,
                 health=assessment.health,
-                reason=f"{label(event.code)} on {where}{again}: {details}",
+                reason=f"{label(event.code)} on {where}{_again(alike)}: {details}",
                 fatal=assessment.fatal,
                 lasting=True,
                 action=str(assessment.action),
@@ -93,12 +92,11 @@ def _kernel_results(events: Sequence[GpuEvent], names: Mapping[str, str]) -> Ite
     for check, found in alike.items():
         last = found[-1]
         means = MEANINGS[KernelFault(last.code)]
-        again = f" ({len(found)} times)" if len(found) > 1 else ""
         where = names.get(last.gpu, last.gpu)
         yield CheckResult(
             check=check,
             health=means.health if last.gpu in names else means.elsewhere,
-            reason=f"{where}: {means.meaning}{again}: {last.text}",
+            reason=f"{where}: {means.meaning}{_again(found)}: {last.text}",
             lasting=True,
             action=str(means.action),
             facts={
@@ -109,6 +107,11 @@ def _kernel_results(events: Sequence[GpuEvent], names: Mapping[str, str]) -> Ite
                 "times": str(len(found)),
             },
         )
+
+
+def _again(alike: Sequence[object]) -> str:
+    """Return how often something happened, if more than once."""
+    return f" ({len(alike)} times)" if len(alike) > 1 else ""
 
 
 def describe_source(source: EventSource) -> str:
