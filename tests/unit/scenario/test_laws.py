@@ -192,6 +192,29 @@ def test_every_type_of_assertion_can_pass_and_fail(
         assert verdict.reason.startswith(found)
 
 
+@pytest.mark.parametrize(
+    ("window", "found"),
+    [
+        ({"before": "8m"}, 2),
+        ({"after": "8m"}, 1),
+        ({"after": "1m", "before": "8m"}, 0),
+        ({}, 3),
+    ],
+)
+def test_an_assertion_counts_the_events_between_two_times(
+    window: dict[str, str], found: int
+) -> None:
+    names = [*CALM_FLEET["fleet"][:2], {**CALM_FLEET["fleet"][2], "after": "10m"}]
+    assertion = {"type": "event", "target": "node.registered", "expected": f"== {found}", **window}
+    assertions = (("assertions",), [assertion])
+
+    (verdict,) = played(
+        changed(CALM_FLEET, (("fleet",), names), assertions, (("duration",), "15m"))
+    ).verdicts
+
+    assert verdict.holds, verdict
+
+
 def test_every_type_of_assertion_is_tested() -> None:
     (mark,) = test_every_type_of_assertion_can_pass_and_fail.pytestmark  # type: ignore[attr-defined]
     assert {case[0] for case in mark.args[1]} == set(AssertionType)

@@ -1,8 +1,10 @@
 """Assertions, evaluated against the control plane's answers."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
+from navarch.core.duration import render_duration
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Recorded
 from navarch.core.ids import NodeId
@@ -19,10 +21,12 @@ async def judge(
     *,
     figures: Mapping[str, float | None],
     dropped: Sequence[Recorded] = (),
+    began: datetime | None = None,
 ) -> Verdict:
     """Return whether an assertion holds now, and what was found.
 
-    `dropped` is what the control plane's journal no longer has of a long run.
+    `dropped` is what the control plane's journal no longer has of a long run, which `began` at a
+    time from which the times of assertions count.
     """
     kind = AssertionType(assertion.type)
     if kind is AssertionType.FIGURE:
@@ -30,7 +34,7 @@ async def judge(
     if kind is AssertionType.NODE_COUNT:
         return await _judge_count(environment, assertion)
     if kind is AssertionType.EVENT:
-        return await _judge_events(environment, assertion, dropped)
+        return await _judge_events(environment, assertion, dropped, began)
     return await _judge_node(environment, assertion, kind)
 
 
@@ -84,19 +88,31 @@ async def _judge_count(environment: Environment, assertion: Assertion) -> Verdic
 
 
 async def _judge_events(
-    environment: Environment, assertion: Assertion, dropped: Sequence[Recorded]
+    environment: Environment,
+    assertion: Assertion,
+    dropped: Sequence[Recorded],
+    began: datetime | None,
 ) -> Verdict:
     comparison = parse_comparison(assertion.expected)
     assert comparison is not None, assertion
     kind, _, text = (part.strip() for part in assertion.target.partition(":"))
     count, after, page = 0, 0, dropped
     while True:
-        count += sum(x.event.kind == kind and text in x.event.reason for x in page)
+        count += sum(
+            x.event.kind == kind
+            and text in x.event.reason
+            and (began is None or assertion.covers(x.event.at - began))
+            for x in page
+        )
         start = after = page[-1].number if page else after
         page = await environment.ask(lambda api: api.events(after=start, limit=PAGE_SIZE_MAX))  # noqa: B023
         if not page:
             break
     about = f' that say "{text}"' if text else ""
+    if assertion.after is not None:
+        about += f" after {render_duration(assertion.after)}"
+    if assertion.before is not None:
+        about += f" before {render_duration(assertion.before)}"
     return Verdict(
         what=f"{kind} events{about} {assertion.expected}",
         holds=comparison.holds(count),

@@ -148,7 +148,10 @@ async def _play(driver: ScenarioDriver, environment: WireEnvironment) -> Outcome
     )
     verdicts = [
         *driver.player.verdicts,
-        *[await judge(environment, each, figures=flatten(figures)) for each in scenario.assertions],
+        *[
+            await judge(environment, each, figures=flatten(figures), began=began)
+            for each in scenario.assertions
+        ],
     ]
     await environment.await_replies()
     simulated_s = round((ended - began).total_seconds(), 3)

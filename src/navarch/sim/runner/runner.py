@@ -348,7 +348,9 @@ class ScenarioRunner:
                 *self.driver.player.verdicts,
                 *self.jobs.rejected,
                 *[
-                    await judge(world, each, figures=flatten(figures), dropped=self._pruned)
+                    await judge(
+                        world, each, figures=flatten(figures), dropped=self._pruned, began=began
+                    )
                     for each in scenario.assertions
                 ],
             ]

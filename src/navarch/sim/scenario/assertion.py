@@ -4,9 +4,10 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
-from navarch.config.kinds import TEXT
+from navarch.config.kinds import DURATION, TEXT
 from navarch.config.schema import Fault, block, key
 from navarch.core.health import Health
 from navarch.core.node import NodeStatus
@@ -84,9 +85,20 @@ def _one_of(what: str, word: str, known: list[str]) -> Iterator[tuple[str, str, 
         yield "expected", f'unknown {what} "{word}"', f"known are {', '.join(known)}"
 
 
-def _check_assertion(type: str, target: str, expected: str) -> Iterator[Fault]:  # noqa: A002
+def _check_assertion(
+    type: str,  # noqa: A002
+    target: str,
+    expected: str,
+    after: timedelta | None,
+    before: timedelta | None,
+) -> Iterator[Fault]:
     for where, message, remedy in check_expectation(type, target, expected):
         yield Fault(message, remedy, at=(where,))
+    for where, moment in (("after", after), ("before", before)):
+        if moment is not None and type != AssertionType.EVENT:
+            yield Fault(f"{type} has no {where}", "only events have a time", at=(where,))
+    if after is not None and before is not None and after >= before:
+        yield Fault("no event is after the end", "write an after that is earlier", at=("after",))
 
 
 @block(rules=(_check_assertion,))
@@ -104,3 +116,18 @@ class Assertion:
     expected: str = key(
         TEXT, "a status, the least number of active nodes, or a comparison", default=""
     )
+    after: timedelta | None = key(
+        DURATION,
+        "for `event`: the time of the scenario from which on events count",
+        default=None,
+    )
+    before: timedelta | None = key(
+        DURATION,
+        "for `event`: the time of the scenario up to which events count",
+        default=None,
+    )
+
+    def covers(self, elapsed: timedelta) -> bool:
+        """Return whether an event at this time of the scenario counts."""
+        is_early = self.after is not None and elapsed < self.after
+        return not is_early and (self.before is None or elapsed <= self.before)
