@@ -130,10 +130,13 @@ def with_check_versions(
 
     Returns `before` itself if none has changed, as with nearly all reports.
     """
+    results = [result for result in results if CHECK_VERSION in result.facts]
+    if not results:
+        return before
     reported: dict[str, str] = {}
     known = sum(key.startswith(CHECK_TRAIT) for key in before)
     for result in results:
-        version, check = result.facts.get(CHECK_VERSION, ""), result.check.partition("/")[0]
+        version, check = result.facts[CHECK_VERSION], result.check.partition("/")[0]
         if not _CHECK_VERSION.fullmatch(version) or not _CHECK_NAME.fullmatch(check):
             continue
         key = CHECK_TRAIT + check

@@ -27,7 +27,7 @@ def nodes_by_gang(jobs: Table[JobName, Job], nodes: Collection[NodeId]) -> list[
 
 
 def pools_of_jobs(fleet: Fleet, nodes: Collection[NodeId]) -> set[PoolName]:
-    """Return the pools of all nodes that share a job with one of `nodes`."""
+    """Return the pools of the jobs on `nodes` that may run on several, by all of their nodes."""
     shared = (fleet.nodes.get(name) for name in _beside(fleet, nodes))
     return {node.pool for node in shared if node is not None and node.pool is not None}
 
@@ -40,7 +40,10 @@ def awaits_other_pools(
     They are waited for until the boot deadline of their pool.
     """
     beside = _beside(fleet, nodes)
-    others = [fleet.pools[name] for name in pools_of_jobs(fleet, nodes) if name != pool]
+    if not beside:
+        return False
+    names = pools_of_jobs(fleet, nodes) - {pool}
+    others = [fleet.pools[name] for name in names if name in fleet.pools]
     return any(
         old in beside and not node.serving and now < node.created_at + other.boot_deadline
         for other in others
@@ -61,6 +64,11 @@ def interrupted_jobs(fleet: Fleet) -> set[JobName]:
 
 
 def _beside(fleet: Fleet, nodes: Collection[NodeId]) -> set[NodeId]:
-    """Return the nodes of all jobs that run on one of `nodes`."""
+    """Return the nodes of all jobs without a pool that run on one of `nodes`."""
     names = {*nodes}
-    return {x for job in fleet.jobs.values() if not names.isdisjoint(job.nodes) for x in job.nodes}
+    return {
+        name
+        for job in fleet.jobs.values()
+        if job.pool is None and not names.isdisjoint(job.nodes)
+        for name in job.nodes
+    }
