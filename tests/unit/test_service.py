@@ -24,7 +24,7 @@ from navarch.core.records import evolve
 from navarch.core.recovery import CommandKind, CommandStatus
 from navarch.ports.agents import Registration
 from navarch.ports.api import Capacity, Query
-from navarch.service.agents import AgentService
+from navarch.service.agents import MOVE_EVERY, AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec, pool_view, standing
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
@@ -479,17 +479,26 @@ def test_a_registration_at_another_listener_is_recorded_and_a_heartbeat_is_not()
     run(story)
 
 
-def test_agents_that_registered_at_another_listener_register_again_after_a_takeover() -> None:
+def test_agents_that_registered_elsewhere_register_again_one_by_one_after_a_move() -> None:
     async def story(services: Services) -> None:
-        for name, link in (("there", "a:1/http"), ("moved", "b:1/http"), ("unknown", "")):
+        links = {"there": "a:1/http", "moved": "b:1/http", "too": "b:1/http", "unknown": ""}
+        for name, link in links.items():
             await services.put(name, phase=Phase.BOOTING)
             await services.agents.register(Registration(node=NodeId(name)), link=link)
-        services.agents.request_registrations(links=["a:1/http", "a:2/grpc"])
-        services.agents.heartbeat(NodeId("there"))
-        services.agents.heartbeat(NodeId("unknown"))
-        with pytest.raises(NotFoundError, match="must register again"):
-            services.agents.heartbeat(NodeId("moved"))
-        services.agents.heartbeat(NodeId("moved"))
+
+        def has_moved(name: str) -> bool:
+            try:
+                services.agents.heartbeat(NodeId(name))
+            except NotFoundError:
+                return True
+            return False
+
+        services.agents.note_links(["a:1/http", "a:2/grpc"])
+        assert [has_moved(name) for name in links] == [False, True, False, False]
+        await services.clock.sleep(MOVE_EVERY.total_seconds())
+        assert [has_moved(name) for name in links] == [False, False, True, False]
+        await services.clock.sleep(MOVE_EVERY.total_seconds())
+        assert not any(has_moved(name) for name in links), "each registers again once"
 
     run(story)
 

@@ -149,7 +149,7 @@ class Server:
                 )
                 await timeouts.adopt()
                 links = [link_name(opened.http, "http"), link_name(grpc, "grpc")]
-                plane.agents.request_registrations(links=links)
+                plane.agents.note_links(links)
                 await self._put_pools(list(self._config.pools))
                 for work in (
                     desk.run(self._clock),

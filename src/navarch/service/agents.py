@@ -41,6 +41,9 @@ class Timing:
         return self.heartbeat_timeout or 3 * self.heartbeat_interval
 
 
+MOVE_EVERY = timedelta(seconds=0.1)
+"""A restart at another address must not make a whole fleet register at once."""
+
 _ALIVE = CheckResult(check=HEARTBEAT, health=Health.HEALTHY)
 
 OnReport = Callable[[NodeId, HealthReport], None]
@@ -86,20 +89,27 @@ class AgentService:
         )
         self._to_register: set[NodeId] = set()
         """Nodes with agents that must register again."""
+        self._moved: set[NodeId] = set()
+        """Nodes with agents whose connection has moved since they registered."""
+        self._next_move_at = clock.now()
 
-    def request_registrations(self, *, links: Collection[str] | None = None) -> None:
+    def request_registrations(self) -> None:
         """Have every agent register again, because the answer that it received has changed.
 
-        With `links`, have those do so that registered at another listener: their connection has
-        moved. The request is the answer to one heartbeat, which still counts: an agent that does
-        not support it must not be considered dead.
+        The request is the answer to one heartbeat, which still counts: an agent that does not
+        support it must not be considered dead.
         """
-        for node in self._store.fleet().nodes.values():
-            if node.registered_at is None or node.gone:
-                continue
-            link = node.traits.get(LINK)
-            if links is None or (link is not None and link.value not in links):
-                self._to_register.add(node.id)
+        nodes = self._store.fleet().nodes.values()
+        self._to_register = {n.id for n in nodes if n.registered_at is not None and not n.gone}
+
+    def note_links(self, links: Collection[str]) -> None:
+        """Have the agents that registered elsewhere than at `links` register again, one by one.
+
+        Their connection has moved, which each registration records with a commit.
+        """
+        nodes = [node for node in self._store.fleet().nodes.values() if not node.gone]
+        recorded = {node.id: node.traits[LINK].value for node in nodes if LINK in node.traits}
+        self._moved = {name for name, link in recorded.items() if link not in links}
 
     async def register(self, registration: Registration, *, link: str = "") -> Welcome:
         """Register the agent of a machine."""
@@ -109,6 +119,7 @@ class AgentService:
         name = known.id if known else registration.node
         node = await self.ingest.run(name, self._register, registration, link)
         self._to_register.discard(node.id)
+        self._moved.discard(node.id)
         self._liveness.record_heartbeat(node.id, None)
         report = registration.report
         if report is not None:
@@ -185,10 +196,19 @@ class AgentService:
             # one with a lease would end its machine.
             return self._index.commands.pending(node)
         self._liveness.record_heartbeat(node, metrics)
-        if node in self._to_register:
+        if node in self._to_register or (node in self._moved and self._may_move()):
             self._to_register.discard(node)
+            self._moved.discard(node)
             raise NotFoundError(f"node {node} must register again")
         return self._index.commands.pending(node)
+
+    def _may_move(self) -> bool:
+        """Return whether one more agent may register only because its connection has moved."""
+        now = self._clock.now()
+        if now < self._next_move_at:
+            return False
+        self._next_move_at = now + MOVE_EVERY
+        return True
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Evaluate the results of a node's checks."""
