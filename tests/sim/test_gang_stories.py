@@ -7,6 +7,7 @@ import pytest
 
 from navarch.app.controllers import Opinions
 from navarch.core.disruption import Disruption, DisruptionBudget, GovernorSettings
+from navarch.core.event import about
 from navarch.core.health import CRASH_LOOP, Health
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
@@ -304,6 +305,9 @@ def test_a_job_that_is_submitted_during_a_swap_does_not_get_the_spare(seed: int)
 
         assert victim not in job(world).nodes
         assert job(world, "rival").state is JobState.WAITING
+        (spare,) = {*job(world).nodes} - {*placed.nodes}
+        why = await world.ask(lambda api: api.why(about("node", spare)))
+        assert any(f"reserved for job gang, which leaves {victim}" in x.reason for x in why.steps)
 
     play(seed, evolve(a_pool(size=4), drain_timeout=timedelta(hours=1)), story)
 

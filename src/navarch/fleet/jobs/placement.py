@@ -9,7 +9,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase
-from navarch.core.records import Table, evolve
+from navarch.core.records import Table
 from navarch.fleet.jobs.cluster import FleetClusters
 from navarch.fleet.jobs.crash_loops import SETTLING
 from navarch.fleet.jobs.reservations import ended_reservations
@@ -108,9 +108,7 @@ def decided_jobs(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> 
                     reason = f"{decision.action}: {decision.reason}"
                     if decision.beneficiary is not None:
                         reason = f"makes room for job {decision.beneficiary} ({decision.action})"
-                    waiting = job.to(JobState.WAITING, at=now, reason=reason)
-                    # A reservation would keep its nodes from the job that they are freed for.
-                    changed[job.name] = evolve(waiting, reservation=None)
+                    changed[job.name] = job.to(JobState.WAITING, at=now, reason=reason)
             case _:
                 continue
     for name, places in bound.items():

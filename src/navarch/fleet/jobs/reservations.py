@@ -7,7 +7,7 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState, Reservation
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
 from navarch.fleet.lifecycle import node_event
 
@@ -49,17 +49,30 @@ def reserve(
 
 
 def ended_reservations(fleet: Fleet, *, now: datetime) -> list[tuple[Job, Event]]:
-    """Return the jobs that were not placed in time, without their reservations."""
+    """Return the jobs that need their reservation no more, or too long, without it."""
     found = []
     for job in fleet.jobs.values():
-        if job.reservation is None or now < job.reservation.until:
+        why = _why_ended(fleet, job, now)
+        if why is None:
             continue
-        reason = f"not placed within {RESERVED_FOR}: other jobs may get its place"
+        reason = f"{why}: other jobs may get the place that was reserved"
         event = Event(
             at=now, about=about("job", job.name), kind="job.reservation_ended", reason=reason
         )
         found.append((evolve(job, reservation=None), event))
     return found
+
+
+def _why_ended(fleet: Fleet, job: Job, now: datetime) -> str | None:
+    if job.reservation is None:
+        return None
+    if now >= job.reservation.until:
+        return f"not placed within {RESERVED_FOR}"
+    nodes = [fleet.nodes.get(name) for name in job.nodes]
+    stays = job.state is JobState.PLACED and not any(
+        node is None or node.phase is not Phase.READY for node in nodes
+    )
+    return "the drain of its slow node was cancelled" if stays else None
 
 
 def reserved_nodes(jobs: Iterable[Job]) -> dict[NodeId, JobName]:
