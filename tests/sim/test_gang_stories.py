@@ -117,6 +117,34 @@ def test_nodes_of_a_gang_that_fail_one_after_another_interrupt_it_once(seed: int
     play(seed, a_pool(size=7, nodes_max=12), story, opinions=UNLIMITED)
 
 
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_nodes_of_a_gang_in_two_pools_that_fail_one_after_another_interrupt_it_once(
+    seed: int,
+) -> None:
+    async def story(world: World) -> None:
+        for pool in pools:
+            await world.until(lambda pool=pool: len(world.serving(pool.name)) == 3, within_s=9e3)  # type: ignore[misc]
+        placed = (await start(world, tasks=5, size=3)).nodes
+        hot = [
+            name for pool in pools for name in placed if world.fleet().nodes[name].pool == pool.name
+        ][1:4]
+        assert {world.fleet().nodes[name].pool for name in hot} == {each.name for each in pools}
+        for name in hot:
+            world.fail(name, "GPU 0 is at 97 C", fatal=False, lasting=False)
+            world.checkers.may_be_retired.add(name)
+            await world.clock.sleep(30)
+        world.crash()
+        await world.until(lambda: {*hot}.isdisjoint(job(world).nodes), within_s=3600)
+        await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
+        await world.clock.sleep(3600)
+
+        assert job(world).interruptions == 1
+        assert {*hot}.isdisjoint(job(world).nodes)
+
+    pools = [a_pool(name, size=3, nodes_max=7) for name in (TRAINING, "other")]
+    simulate(story, seed=seed, pools=pools, error_rate=0.05, opinions=UNLIMITED)
+
+
 @pytest.mark.parametrize("late_s", [2.0, 20.0, 45.0])
 @pytest.mark.parametrize("spare", [True, False])
 @pytest.mark.parametrize("seed", SEEDS[:4])

@@ -297,6 +297,16 @@ def test_the_results_of_dcgm_are_reported() -> None:
     assert look(DcgmCheck(), sick).health is Health.UNKNOWN
 
 
+@pytest.mark.parametrize("pcie", ["Pass", "Fail"])
+def test_the_results_of_dcgm_carry_its_version(pcie: str) -> None:
+    row = "| DCGM Version              | 3.3.5                                          |\n"
+    output = DCGM.format(pcie=pcie)
+    versioned = Bench(tools={"dcgmi": ToolRun(code=0, output=output + row)})
+    assert look(DcgmCheck(), versioned).facts == {"check_version": "3.3.5"}
+    unversioned = Bench(tools={"dcgmi": ToolRun(code=0, output=output)})
+    assert look(DcgmCheck(), unversioned).facts == {}
+
+
 def test_a_wrong_reduction_is_unhealthy_and_nccl_needs_two_gpus() -> None:
     output = "# Out of bounds values : {} OK\n# Avg bus bandwidth    : 473.2\n"
     good = Bench(tools={"all_reduce_perf": ToolRun(code=0, output=output.format(0))})

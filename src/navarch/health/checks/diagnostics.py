@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from navarch.core.errors import InvalidError
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import CHECK_VERSION, CheckResult, Health
 from navarch.core.instance import Gpu
 from navarch.health.checks.issues import (
     ActiveCheck,
@@ -38,6 +38,7 @@ CASES = (
 TOOL_S = 600.0
 
 _ROW = re.compile(r"^\|\s*(?P<test>[^|]+?)\s*\|\s*(?P<word>Pass|Fail|Skip)\b[^|]*\|", re.MULTILINE)
+_DCGM_VERSION = re.compile(r"^\|\s*DCGM Version\s*\|\s*(?P<version>[^\s|]+)", re.MULTILINE)
 _PEER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*:[1-9]\d{0,3}")
 _BUS = re.compile(r"Avg bus bandwidth\s*:\s*([\d.]+)")
 _WRONG = re.compile(r"Out of bounds values\s*:\s*(\d+)")
@@ -100,7 +101,10 @@ class BurnCheck(ActiveCheck):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmCheck(ActiveCheck):
-    """Runs `dcgmi diag`, if it is installed, and reports which of its tests failed."""
+    """Runs `dcgmi diag`, if it is installed, and reports which of its tests failed.
+
+    The results carry the version of DCGM, which is updated apart from the agent.
+    """
 
     name: str = "dcgm"
     level: int = 2
@@ -109,15 +113,18 @@ class DcgmCheck(ActiveCheck):
         del gpus
         run = diagnostics.tool("dcgmi", "diag", "-r", str(self.level), within_s=1800.0)
         rows = _ROW.findall(run.output)
+        version = _DCGM_VERSION.search(run.output)
+        facts = {CHECK_VERSION: version["version"]} if version is not None else {}
         failed = [test for test, word in rows if word == "Fail"]
         if failed:
             reason = f"dcgmi diag failed: {', '.join(failed)}"
-            return CheckResult(check=self.name, health=Health.UNHEALTHY, reason=reason)
+            return CheckResult(check=self.name, health=Health.UNHEALTHY, reason=reason, facts=facts)
         if run.code != 0 or not rows:
             last = run.output.strip().rpartition("\n")[2] or f"code {run.code}"
             return not_run(self.name, f"dcgmi diag did not finish: {last}")
         passed = sum(word == "Pass" for _, word in rows)
-        return CheckResult(check=self.name, health=Health.HEALTHY, reason=f"{passed} tests passed")
+        reason = f"{passed} tests passed"
+        return CheckResult(check=self.name, health=Health.HEALTHY, reason=reason, facts=facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
