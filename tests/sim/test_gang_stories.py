@@ -1,6 +1,6 @@
 """Gangs on nodes that leave, fail, slow down or kill their programs: each cause interrupts once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -57,17 +57,38 @@ def play(
     simulate(story, seed=seed, pools=[pool], error_rate=0.05, opinions=opinions)
 
 
+async def grow_old(world: World, old: set[NodeId]) -> None:
+    """Let the nodes of the gang expire; expect that it is interrupted once."""
+    await world.clock.sleep(4 * 3600)
+    world.crash()
+    await world.until(lambda: all(world.fleet().nodes[name].gone for name in old), within_s=9e3)
+    await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
+
+    assert job(world).interruptions == 1
+    assert old.isdisjoint(job(world).nodes)
+
+
+async def heat_up(world: World, hot: Sequence[NodeId]) -> None:
+    """Let nodes of the gang fail one after another; expect that it is interrupted once."""
+    for name in hot:
+        world.fail(name, "GPU 0 is at 97 C", fatal=False, lasting=False)
+        world.checkers.may_be_retired.add(name)
+        await world.clock.sleep(30)
+    world.crash()
+    await world.until(lambda: job(world).interruptions > 0, within_s=3600)
+    await world.until(lambda: {*hot}.isdisjoint(job(world).nodes), within_s=3600)
+    await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
+    await world.clock.sleep(3600)
+
+    assert job(world).interruptions == 1
+    assert {*hot}.isdisjoint(job(world).nodes)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_nodes_of_a_gang_that_expire_together_interrupt_it_once(seed: int) -> None:
     async def story(world: World) -> None:
         old = {*(await start(world, tasks=3, size=4)).nodes}
-        await world.clock.sleep(4 * 3600)
-        world.crash()
-        await world.until(lambda: all(world.fleet().nodes[name].gone for name in old), within_s=9e3)
-        await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
-
-        assert job(world).interruptions == 1
-        assert old.isdisjoint(job(world).nodes)
+        await grow_old(world, old)
 
     aged = Disruption(lifetime_max=timedelta(hours=5), budgets=ANY_BUDGET)
     play(seed, a_pool(size=4, nodes_max=9, disruption=aged), story)
@@ -84,13 +105,7 @@ def test_the_nodes_of_a_gang_in_two_pools_that_expire_together_interrupt_it_once
             await world.until(lambda pool=pool: len(world.serving(pool.name)) == 2, within_s=9e3)  # type: ignore[misc]
         old = {*(await start(world, tasks=4, size=2)).nodes}
         assert {world.fleet().nodes[name].pool for name in old} == {x.name for x in pools}
-        await world.clock.sleep(4 * 3600)
-        world.crash()
-        await world.until(lambda: all(world.fleet().nodes[name].gone for name in old), within_s=9e3)
-        await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
-
-        assert job(world).interruptions == 1
-        assert old.isdisjoint(job(world).nodes)
+        await grow_old(world, old)
 
     aged = Disruption(lifetime_max=timedelta(hours=5), budgets=ANY_BUDGET)
     pools = [a_pool(name, size=2, nodes_max=6, disruption=aged) for name in (TRAINING, "other")]
@@ -101,18 +116,7 @@ def test_the_nodes_of_a_gang_in_two_pools_that_expire_together_interrupt_it_once
 def test_nodes_of_a_gang_that_fail_one_after_another_interrupt_it_once(seed: int) -> None:
     async def story(world: World) -> None:
         hot = (await start(world, tasks=3, size=7)).nodes
-        for name in hot:
-            world.fail(name, "GPU 0 is at 97 C", fatal=False, lasting=False)
-            world.checkers.may_be_retired.add(name)
-            await world.clock.sleep(30)
-        world.crash()
-        await world.until(lambda: job(world).interruptions > 0, within_s=3600)
-        await world.until(lambda: {*hot}.isdisjoint(job(world).nodes), within_s=3600)
-        await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
-        await world.clock.sleep(3600)
-
-        assert job(world).interruptions == 1
-        assert {*hot}.isdisjoint(job(world).nodes)
+        await heat_up(world, hot)
 
     play(seed, a_pool(size=7, nodes_max=12), story, opinions=UNLIMITED)
 
@@ -129,17 +133,7 @@ def test_nodes_of_a_gang_in_two_pools_that_fail_one_after_another_interrupt_it_o
             name for pool in pools for name in placed if world.fleet().nodes[name].pool == pool.name
         ][1:4]
         assert {world.fleet().nodes[name].pool for name in hot} == {each.name for each in pools}
-        for name in hot:
-            world.fail(name, "GPU 0 is at 97 C", fatal=False, lasting=False)
-            world.checkers.may_be_retired.add(name)
-            await world.clock.sleep(30)
-        world.crash()
-        await world.until(lambda: {*hot}.isdisjoint(job(world).nodes), within_s=3600)
-        await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
-        await world.clock.sleep(3600)
-
-        assert job(world).interruptions == 1
-        assert {*hot}.isdisjoint(job(world).nodes)
+        await heat_up(world, hot)
 
     pools = [a_pool(name, size=3, nodes_max=7) for name in (TRAINING, "other")]
     simulate(story, seed=seed, pools=pools, error_rate=0.05, opinions=UNLIMITED)
