@@ -94,6 +94,10 @@ ROLLED_OUT: list[Change] = [
 ]
 CLOCK = ("events", 5, "params")
 DRIVER = event("install_driver", "n2", at="50s", driver="1")
+REPORTED: Change = (
+    ("assertions", 0),
+    {"type": "event", "target": "node.registered", "expected": ">= 1"},
+)
 SKEWED: list[Change] = [(("events", 5), event("set_clock", "n1", at="5s"))]
 
 CASES: dict[str, Case] = {
@@ -190,6 +194,8 @@ CASES: dict[str, Case] = {
     ),
     "Assertion.target": on(FLEET, ("assertions", 0, "target"), "n2"),
     "Assertion.expected": on(FLEET, ("assertions", 0, "expected"), "draining"),
+    "Assertion.after": on(FLEET, ("assertions", 0, "after"), "4m", REPORTED),
+    "Assertion.before": on(FLEET, ("assertions", 0, "before"), "1s", REPORTED),
     "TimingConfig.heartbeat_interval": on(FLEET, ("timing", "heartbeat_interval"), "2s"),
     "TimingConfig.heartbeat_timeout": on(FLEET, ("timing", "heartbeat_timeout"), "20s"),
     "TimingConfig.health_check_interval": on(
