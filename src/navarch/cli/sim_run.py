@@ -1,14 +1,8 @@
 """Run scenarios, in virtual time or against a server in real time."""
 
-import asyncio
 import contextlib
-import ctypes
 import resource
-import signal
-import socket
-import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +15,7 @@ from navarch.cli.output import Output, render_data
 from navarch.cli.render.sim import nodes_of, render_outcome, render_seeds
 from navarch.cli.render.table import Canvas
 from navarch.cli.session import Session
-from navarch.core.duration import render_duration
-from navarch.core.errors import NavarchError
+from navarch.cli.sim_server import temporary_server
 from navarch.sim.report import render_html
 from navarch.sim.runner.outcome import Outcome, dump_outcome
 from navarch.sim.runner.real_time import check_playable, perform
@@ -156,10 +149,7 @@ def progress_line(session: Session, title: str) -> Iterator[Callable[[float, flo
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-START_S = 30.0
 SPARE_FILES = 200
-
-PR_SET_PDEATHSIG = 1
 
 
 def run_in_real_time(
@@ -178,7 +168,8 @@ def run_in_real_time(
     _raise_file_limit(nodes_of(scenario))
 
     async def main() -> Outcome:
-        async with _server(session, scenario, server) as url:
+        started = temporary_server(session, scenario)
+        async with started if server is None else contextlib.nullcontext(server) as url:
             target = Target(url=url, token=session.token)
             async with session.environment.connect(target) as api:
                 with progress_line(session, scenario.name) as update:
@@ -207,72 +198,3 @@ def _raise_file_limit(agents: int) -> None:
         )
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-@contextlib.asynccontextmanager
-async def _server(session: Session, scenario: Scenario, url: str | None) -> AsyncIterator[str]:
-    """Yield `url`, or the URL of a temporary server."""
-    if url is not None:
-        yield url
-        return
-    with tempfile.TemporaryDirectory(prefix="navarch-sim-") as folder:
-        config = Path(folder) / "navarch.yaml"
-        config.write_text(_config(scenario), encoding="utf-8")
-        port = _free_port()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "navarch.cli", "serve", "--config", str(config)),
-            *("--data-dir", folder, "--address", f"127.0.0.1:{port}"),
-            *("--grpc-address", f"127.0.0.1:{_free_port()}"),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            preexec_fn=_end_with_parent,
-        )
-        try:
-            url = f"http://127.0.0.1:{port}"
-            await _until_up(session, url, process)
-            yield url
-        finally:
-            if process.returncode is None:
-                process.terminate()
-                await process.wait()
-
-
-def _end_with_parent() -> None:
-    """Terminate the server when this process ends, even if killed (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _config(scenario: Scenario) -> str:
-    timing = scenario.timing.timing
-    return (
-        "server:\n"
-        f"  heartbeat_interval: {render_duration(timing.heartbeat_interval)}\n"
-        f"  heartbeat_timeout: {render_duration(timing.silence)}\n"
-        f"  health_check_interval: {render_duration(timing.health_check_interval)}\n"
-        # A configuration needs a pool; this one never launches anything.
-        "providers: {none: {type: fake}}\n"
-        "pools: {none: {provider: none, instance_type: h100-8x, max_nodes: 1}}\n"
-    )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-async def _until_up(session: Session, url: str, process: asyncio.subprocess.Process) -> None:
-    deadline = session.clock.monotonic() + START_S
-    while True:
-        if process.returncode is not None:
-            raise CommandError("the control plane did not start; try: navarch serve")
-        try:
-            async with session.environment.connect(Target(url=url, token=session.token)) as api:
-                await api.status()
-                return
-        except (NavarchError, OSError) as error:
-            if session.clock.monotonic() > deadline:
-                raise CommandError(f"the control plane does not respond: {error}") from error
-        await session.clock.sleep(0.2)
