@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import botocore.exceptions
+import botocore.loaders
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -138,16 +139,32 @@ class Ec2:
         settings = self._settings
         with self._lock:
             if self._session is None:
-                self._session = botocore.session.Session(profile=settings.profile or None)
-                if settings.credentials_file:
-                    file = settings.credentials_file
-                    self._session.set_config_variable("credentials_file", file)
+                self._session = open_session(settings.profile, settings.credentials_file)
             if (region, service) not in self._clients:
                 endpoint = settings.endpoint or None
                 self._clients[region, service] = self._session.create_client(
                     service, region_name=region, endpoint_url=endpoint, config=self._config
                 )
             return self._clients[region, service]
+
+
+def open_session(
+    profile: str | None = None, credentials_file: str | None = None
+) -> botocore.session.Session:
+    """Return a session; all sessions of a process share botocore's descriptions of services."""
+    session = botocore.session.Session(profile=profile or None)
+    if credentials_file:
+        session.set_config_variable("credentials_file", credentials_file)
+    # After that line, because reading the first variable reads the files.
+    loader = read_descriptions(session.get_config_variable("data_path"))
+    session.register_component("data_loader", loader)
+    return session
+
+
+@cache
+def read_descriptions(data_path: str | None) -> botocore.loaders.Loader:
+    """Return a loader that parses each description once, megabytes of JSON for EC2 alone."""
+    return botocore.loaders.create_loader(data_path)
 
 
 def named(error: ProviderError, region: str) -> ProviderError:
@@ -171,7 +188,7 @@ def who_am_i(
         connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, retries={"total_max_attempts": 2}
     )
     try:
-        session = botocore.session.Session(profile=profile)
+        session = open_session(profile)
         client = session.create_client(
             "sts",
             region_name=region or session.get_config_variable("region") or "us-east-1",
