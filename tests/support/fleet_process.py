@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import TypeVar
 
 from navarch.client.connect import FleetClient, connect_fleet
@@ -28,10 +30,15 @@ pools:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port that no connection takes before a server listens on it.
+
+    Ports from 32768 on can be taken by any outgoing connection of this machine.
+    """
+    while True:
+        port = SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class FleetProcess:
@@ -95,9 +102,9 @@ class FleetProcess:
         self.process.send_signal(number)
         return self.process.wait(timeout=30)
 
-    def ask(self, request: Callable[[FleetClient], Awaitable[T]]) -> T:
+    def ask(self, request: Callable[[FleetClient], Awaitable[T]], *, timeout_s: float = 10.0) -> T:
         async def main() -> T:
-            client = connect_fleet(self.url, token=self.token, timeout_s=10.0)
+            client = connect_fleet(self.url, token=self.token, timeout_s=timeout_s)
             try:
                 return await request(client)
             finally:

@@ -18,7 +18,7 @@ CONFIG = """
 server:
   address: 127.0.0.1:0
   grpc_address: 127.0.0.1:0
-  heartbeat_interval: 1s
+  heartbeat_interval: 200ms
   autoscale_interval: 200ms
 providers:
   fake: {type: fake, boot_min: 50ms, boot_max: 100ms, bad_boot_share: 0}
@@ -29,7 +29,7 @@ pools:
     min_nodes: 0
     max_nodes: 4
     cooldown: 0s
-    scale_down_after: 1s
+    scale_down_after: 100ms
     autoscaling: {type: queue, jobs_per_node: 2}
 """
 
