@@ -121,6 +121,11 @@ class Front:
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         if target == "AWSPriceListService.GetProducts":
             answer = self._get_products(json.loads(body))
+        elif target == "AmazonSQS.ReceiveMessage":
+            # One server has every message: a wait for more would only take time.
+            answer = self._forward(
+                json.dumps({**json.loads(body), "WaitTimeSeconds": 0}).encode(), environ
+            )
         else:
             answer = self._forward(body, environ)
         start(f"{answer.status} Done", answer.headers)

@@ -14,6 +14,7 @@ from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.agent import Agent
 from navarch.agent.settings import Identity, Timing
+from navarch.agent.spool import outbox
 from navarch.agent.spool.disk import DiskError, MemoryDisk
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport
@@ -819,13 +820,18 @@ def test_a_machine_that_is_refused_retries_with_backoff() -> None:
     run_scenario(scenario)
 
 
-def test_findings_that_expired_from_the_buffer_are_reported_again() -> None:
+def test_findings_that_expired_from_the_buffer_are_reported_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # An agent checks its GPUs every second: a day takes nine seconds.
+    monkeypatch.setattr(outbox, "AGE_MAX", timedelta(hours=1))
+
     async def scenario(harness: Harness) -> None:
         harness.start()
         await harness.pass_time(5.0)
         harness.cut = True
         harness.gpus.xid(79)
-        await harness.pass_time(25 * 3600.0)
+        await harness.pass_time(1.1 * 3600.0)
         harness.cut = False
         await harness.pass_time(120.0)
 
