@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.core.autoscaling import (
     Autoscaling,
@@ -105,9 +106,7 @@ async def serving(world: World, count: int, *, within_s: float = HOUR) -> None:
     await world.until(lambda: len(world.serving(TRAINING)) == count, within_s=within_s)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 50))]
-)
+@pytest.mark.parametrize("seed", seeds(50, gate=2))
 def test_a_pool_follows_a_noisy_day_without_flapping_or_removing_busy_nodes(seed: int) -> None:
     """One rise and one fall a day; the noise of every half minute must not show in the size."""
     noise = SeededEntropy(f"{seed}/noise")
@@ -441,7 +440,7 @@ def test_a_daily_peak_is_predicted_even_after_a_crash() -> None:
     run(story, a_scaled_pool(1, 10, Autoscaling(predictive=predictive)), demand)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30, gate=10))
 def test_an_autoscaled_pool_settles_after_any_storm(seed: int) -> None:
     chance = SeededEntropy(f"{seed}/demand")
     demand = Demand()

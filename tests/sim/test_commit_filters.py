@@ -6,6 +6,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.control.health.recovery import RecoveryController
 from navarch.control.pools.sizing import PoolPlanningController
@@ -152,7 +153,7 @@ def check(seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> None:
         assert filtered == unfiltered, f"seed {seed}"
 
 
-@pytest.mark.parametrize("few", range(3))
+@pytest.mark.parametrize("few", seeds(3, gate=1))
 def test_a_pool_or_recovery_that_a_commit_does_not_queue_needs_no_work(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

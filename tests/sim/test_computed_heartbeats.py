@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
@@ -65,7 +66,7 @@ def pool() -> Pool:
     return a_pool(POOL, size=5, nodes_max=12)
 
 
-@pytest.mark.parametrize("tens", range(20))
+@pytest.mark.parametrize("tens", seeds(20, gate=5))
 def test_computed_and_sent_heartbeats_leave_the_same_log(tens: int) -> None:
     for seed in range(tens * 10, tens * 10 + 10):
         assert outages(seed, computed=True) == outages(seed, computed=False)

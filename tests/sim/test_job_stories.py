@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.core.autoscaling import Autoscaling, QueueSettings
 from navarch.core.ids import JobName, NodeId, PoolName
@@ -54,7 +55,7 @@ def with_a_queue(world: World) -> None:
     world.leadership.metrics = JobsMeter(world.store, JobQueue(world.store))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, gate=6))
 def test_a_pool_comes_from_zero_for_a_job_keeps_its_idle_nodes_and_goes_back(seed: int) -> None:
     async def story(world: World) -> None:
         await world.clock.sleep(600)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.event import about
@@ -34,7 +35,7 @@ def lowest(world: World) -> Iterator[int]:
         yield min(seen)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, gate=4))
 @pytest.mark.parametrize("habits", [Habits(), replace(STORMY, dead_on_arrival=0.2)])
 def test_a_pool_replaces_all_of_its_nodes_without_ever_being_short(
     seed: int, habits: Habits

@@ -6,6 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.health import CheckResult, Health
@@ -115,7 +116,7 @@ def test_a_notice_that_is_cancelled_in_time_is_forgotten(seed: int) -> None:
 
 
 @pytest.mark.parametrize("savings_min", [0.3, None])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, gate=3))
 def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_there_are_some(
     seed: int, savings_min: float | None
 ) -> None:
@@ -155,7 +156,7 @@ def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_t
     simulate(story, seed=seed, pools=[pool], habits=habits, prepare=priced)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, gate=6))
 def test_a_pool_on_spot_machines_survives_a_storm_of_reclaims(seed: int) -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=7200)

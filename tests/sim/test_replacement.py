@@ -1,6 +1,7 @@
 """Machines fail and are replaced, and the rest of the fleet is undisturbed."""
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.core.ids import PoolName
 from navarch.sim.world.world import World, simulate
@@ -9,7 +10,7 @@ from navarch.testing.worlds import a_pool, storm
 TRAINING = PoolName("training")
 
 
-@pytest.mark.parametrize("seed", range(500))
+@pytest.mark.parametrize("seed", seeds(500, gate=150))
 def test_a_fallen_gpu_is_replaced_and_no_other_node_is_disturbed(seed: int) -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=4 * 3600)

@@ -1,6 +1,7 @@
 """A control plane may die at any moment."""
 
 import pytest
+from tests.support.seeds import seeds
 
 from navarch.core.ids import PoolName
 from navarch.sim.kernel.clock import SeededEntropy
@@ -10,7 +11,7 @@ from navarch.testing.worlds import a_pool, storm
 TRAINING = PoolName("training")
 
 
-@pytest.mark.parametrize("seed", range(500))
+@pytest.mark.parametrize("seed", seeds(500, gate=150))
 def test_a_fleet_outlives_any_number_of_crashes(seed: int) -> None:
     async def story(world: World) -> None:
         chance = SeededEntropy(f"{seed}/story")
