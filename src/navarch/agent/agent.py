@@ -21,6 +21,7 @@ from navarch.agent.diagnostics import DiagnosticLoop
 from navarch.agent.evidence import EvidenceCollector
 from navarch.agent.heartbeat import HeartbeatLoop
 from navarch.agent.notices import NoticeLoop
+from navarch.agent.probes import ProbeLoop
 from navarch.agent.remediation import Permissions, Remediation
 from navarch.agent.settings import Identity, Timing
 from navarch.agent.spool import Spool
@@ -34,7 +35,7 @@ from navarch.ports.checks import Diagnostics, EventSource, HealthCheck
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuReader
-from navarch.ports.host import Effects, Host, HostError, NoticeWatch
+from navarch.ports.host import Effects, Host, HostError, NoticeWatch, Prober
 
 log = structlog.get_logger(__name__)
 
@@ -77,6 +78,8 @@ class Agent:
     release_driver: Callable[[], None] = lambda: None
     lease: Lease | None = None
     """Shuts down an idle machine that has lost its control plane for the lease's term."""
+    prober: Prober | None = None
+    """Connects to other nodes when the control plane doubts that they work."""
 
     def __post_init__(self) -> None:
         self._probe = Probe(self.probe_offload)
@@ -119,14 +122,17 @@ class Agent:
         )
         commands = self._build_command_loop(context, check_runner, diagnostics)
         uploader = Uploader(context)
+        probe_loop = None if self.prober is None else ProbeLoop(context, self.prober)
         loops = {
             "checks": check_runner.run,
-            "heartbeats": HeartbeatLoop(context, check_runner).run,
+            "heartbeats": HeartbeatLoop(context, check_runner, probe_loop).run,
             "uploads": uploader.run,
             "commands": commands.run,
         }
         if self.diagnostics is not None:
             loops["diagnostics"] = diagnostics.run
+        if probe_loop is not None:
+            loops["probes"] = probe_loop.run
         if self.notices is not None:
             loops["notices"] = NoticeLoop(context, self.notices).run
         if self.lease is not None:

@@ -111,6 +111,7 @@ class Signals:
     diagnostics: Signal = field(default_factory=Signal)
     notices: Signal = field(default_factory=Signal)
     dead_man: Signal = field(default_factory=Signal)
+    probes: Signal = field(default_factory=Signal)
     stopping: bool = False
 
     def stop(self) -> None:
@@ -124,5 +125,6 @@ class Signals:
             self.diagnostics,
             self.notices,
             self.dead_man,
+            self.probes,
         ):
             signal.set()

@@ -10,11 +10,13 @@ import structlog
 from navarch.agent.check_runner import CheckRunner
 from navarch.agent.connection import Backoff
 from navarch.agent.context import AgentContext, HungError
+from navarch.agent.probes import ProbeLoop
 from navarch.agent.spool.disk import DiskError
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics, Sample
 from navarch.core.records import evolve
+from navarch.core.recovery import CommandKind
 from navarch.core.version import VERSION
 from navarch.ports.agents import Registration
 from navarch.ports.gpu import GpuError, GpuReader
@@ -26,9 +28,15 @@ log = structlog.get_logger(__name__)
 class HeartbeatLoop:
     """Registers the machine, sends heartbeats, and stores the commands they return."""
 
-    def __init__(self, context: AgentContext, check_runner: CheckRunner) -> None:
+    def __init__(
+        self,
+        context: AgentContext,
+        check_runner: CheckRunner,
+        probe_loop: ProbeLoop | None = None,
+    ) -> None:
         self._context = context
         self._check_runner = check_runner
+        self._probe_loop = probe_loop
         self._metrics_reader = MetricsReader(context.host, context.gpus)
         self._interval_s = context.timing.heartbeat.total_seconds()
         self._sequence = 0
@@ -77,8 +85,12 @@ class HeartbeatLoop:
             raise
         context.connection.mark_up()
         context.signals.uploads.set()
-        if commands:
-            await spool.try_run(spool.journal.receive, commands, context.clock.now())
+        stored = [each for each in commands if each.kind is not CommandKind.PROBE]
+        if stored:
+            await spool.try_run(spool.journal.receive, stored, context.clock.now())
+        if self._probe_loop is not None and len(stored) < len(commands):
+            probes = [each for each in commands if each.kind is CommandKind.PROBE]
+            self._probe_loop.receive(probes)
         context.signals.commands.set()
 
     async def _register(self) -> None:
@@ -144,6 +156,7 @@ class HeartbeatLoop:
             kernel_version=kernel,
             image=identity.image,
             agent_version=VERSION,
+            commands=(CommandKind.PROBE,) if self._probe_loop is not None else (),
             labels=identity.labels,
         )
 

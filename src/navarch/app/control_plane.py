@@ -42,6 +42,7 @@ class Plane(ControlPlaneParts):
             policies=self.policies or (lambda: default_policies),
             utilization=self.liveness.utilization,
             on_report=self._on_report,
+            probes=self.peers,
         )
         note_findings = self.agents.note_findings
         stragglers = StragglerController(

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from navarch.control.health.bad_hosts import BadHostController
 from navarch.control.health.incidents import IncidentController
+from navarch.control.health.peers import PeerWitness
 from navarch.control.health.recovery import RecoveryController
 from navarch.control.health.remediation import RemediationController
 from navarch.control.health.witnesses import ProviderWitness, WitnessController, WorkloadWitness
@@ -40,6 +41,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
+from navarch.core.witness import PeerProbes
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -138,6 +140,10 @@ class ControlPlaneParts:
     pool."""
     scheduler_offload: Offload = field(default_factory=_Inline)
     """Runs the placement of jobs, which may take a moment in a large fleet."""
+    peer_probes: Callable[[], PeerProbes] = PeerProbes
+    """How nodes probe others that are silent, read in every round."""
+    on_probe: Callable[[NodeId], None] = lambda _: None
+    """Called with each node that is to probe others."""
     metrics: Metrics = field(default_factory=NoMetrics)
     strict: bool = False
     """Lets a bug in a controller or a remediator end the whole process instead of one round: right
@@ -153,6 +159,16 @@ class ControlPlaneParts:
         """Of the running controllers; None before they run."""
         self.boots: BootMemory | None = None
         """The same."""
+        self.peers = PeerWitness(
+            self.clock,
+            self.entropy,
+            self.store,
+            self.index,
+            self.liveness,
+            settings=self.peer_probes,
+            heartbeat_interval=lambda: self.timing().heartbeat_interval,
+            on_issue=self.on_probe,
+        )
         self.learning: list[Controller] = []
         """The controllers that judge nodes by what has been reported over time."""
 
@@ -283,7 +299,7 @@ class ControlPlaneParts:
         found: list[Witness] = [ProviderWitness(x) for x in self.guarded if x.checks_instances]
         if isinstance(self.notifier, ReportsNodes):
             found.append(WorkloadWitness(self.notifier.name, self.notifier))
-        return found
+        return [*found, self.peers]
 
     def _is_scaled(self, pool: Pool) -> bool:
         configured = pool.name in self.opinions.autoscalers or pool.autoscaling is not None

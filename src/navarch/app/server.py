@@ -45,7 +45,7 @@ from navarch.app.telemetry import PauseWatch, Snapshots, TimeoutMigration
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import Config, Reload, compare, to_pool_spec
 from navarch.config.disruption import to_governor
-from navarch.config.server import to_pauses
+from navarch.config.server import to_pauses, to_peer_probes
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.ids import PoolName, ProviderName
@@ -322,6 +322,7 @@ class Server:
             user_data=partial(self._user_data, agents),
             missing_agent=lambda pool: missing_agent(self._config, pool),
             scheduler_offload=threads,
+            peer_probes=lambda: to_peer_probes(self._config.server.peer_probes),
         )
 
     def _lease_of(self, pool: PoolName) -> timedelta | None:

@@ -40,6 +40,7 @@ from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.kmsg import FileBookmark, open_kmsg, open_tracepoint
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.metadata.watch import Service, watch_service
+from navarch.hosts.prober import TcpProber
 from navarch.ports.agents import Link
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import HostError, KernelLog, NoticeWatch
@@ -289,6 +290,7 @@ def _run(
         permissions=permissions,
         release_driver=gpus.release_driver,
         lease=lease,
+        prober=TcpProber(),
     )
     try:
         asyncio.run(_until_signalled(daemon, gpus))

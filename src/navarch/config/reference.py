@@ -26,6 +26,7 @@ from navarch.config.schema import Key, keys_of, plain_block
 from navarch.config.server import (
     MetricsConfig,
     NotifierConfig,
+    PeerProbesConfig,
     PrometheusConfig,
     ServerConfig,
     StockoutsConfig,
@@ -38,6 +39,7 @@ SECTIONS: Mapping[str, type] = {
     "server.metrics": MetricsConfig,
     "server.metrics.prometheus": PrometheusConfig,
     "server.stockouts": StockoutsConfig,
+    "server.peer_probes": PeerProbesConfig,
     "server.governor": GovernorConfig,
     "server.governor budgets": DomainBudgetConfig,
     "server.notifier": NotifierConfig,

@@ -6,10 +6,23 @@ from enum import StrEnum
 
 from navarch.config.block import Nested, nested
 from navarch.config.disruption import GovernorConfig
-from navarch.config.kinds import ADDRESS, DURATION, HEADER, PATH, SECRET, URL, Choice, MapOf, Text
+from navarch.config.kinds import (
+    ADDRESS,
+    BOOLEAN,
+    DURATION,
+    HEADER,
+    PATH,
+    SECRET,
+    URL,
+    Choice,
+    Integer,
+    MapOf,
+    Text,
+)
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
 from navarch.core.launch import Refusal
+from navarch.core.witness import PeerProbes
 
 QUERY = Text(noun="a PromQL query", example='sum(jobs{pool="$pool"})')
 
@@ -198,6 +211,39 @@ def to_pauses(config: StockoutsConfig) -> Mapping[Refusal, tuple[timedelta, time
     }
 
 
+def _probe_is_short(timeout: timedelta) -> Iterator[Fault]:
+    if timeout > PROBE_MAX:
+        yield Fault(
+            f"a probe takes at most {PROBE_MAX.total_seconds():.0f} seconds",
+            "write timeout: 5s",
+            at=("timeout",),
+        )
+
+
+PROBE_MAX = timedelta(seconds=30)
+"""What agents accept: they carry out one command after another."""
+
+
+@block(rules=(_probe_is_short,))
+class PeerProbesConfig:
+    """How nodes that report connect to silent ones over TCP, to find out whether they work."""
+
+    enabled: bool = key(BOOLEAN, "whether nodes probe others that are silent", default=True)
+    port: int = key(
+        Integer(least=1, most=65535, example="22"),
+        "the port; a machine that refuses the connection works as well",
+        default=22,
+    )
+    timeout: timedelta = key(
+        DURATION, "how long a probe waits for a response", default=timedelta(seconds=5)
+    )
+
+
+def to_peer_probes(config: PeerProbesConfig) -> PeerProbes:
+    """Return how nodes probe others."""
+    return PeerProbes(enabled=config.enabled, port=config.port, within=config.timeout)
+
+
 def _timeout_above_interval(
     heartbeat_interval: timedelta, heartbeat_timeout: timedelta | None
 ) -> Iterator[Fault]:
@@ -286,6 +332,10 @@ class ServerConfig:
 
     stockouts: StockoutsConfig = nested(
         StockoutsConfig, "how long launches avoid an offering after a refusal"
+    )
+
+    peer_probes: PeerProbesConfig = nested(
+        PeerProbesConfig, "how nodes find out whether a silent one works"
     )
 
     @property

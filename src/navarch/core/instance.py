@@ -152,6 +152,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""
     """The name of the image from which the machine booted."""
     agent_version: str = ""
+    commands: tuple[str, ...] = ()
+    """The optional kinds of command that its agent runs. Older agents list none."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

@@ -178,6 +178,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The number of GPUs that the agent found; None: not reported yet."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The labels with which the agent is configured."""
+    address: str = ""
+    """The address of the machine in its network, as its agent reports it."""
+    probes: bool = False
+    """Whether its agent can connect to other nodes on request."""
     topology: Topology | None = None
     """Its place in the provider's network, once the provider reports it."""
     gang: Gang | None = None

@@ -22,6 +22,8 @@ class CommandKind(StrEnum):
     RESTART_APP = "restart_app"
     RESET_GPU = "reset_gpu"
     REBOOT = "reboot"
+    PROBE = "probe"
+    """Connect to other nodes. Only the control plane issues it, and does not store it."""
 
 
 class CommandStatus(StrEnum):

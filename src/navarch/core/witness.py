@@ -1,6 +1,7 @@
 """Testimonies: what others than its agent report about a silent node."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 
 import msgspec
 
@@ -17,3 +18,32 @@ class Testimony(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence for operators."""
     since: datetime
     """When this testimony began; a testimony that is repeated keeps it."""
+
+
+class Reach(StrEnum):
+    """The result of a TCP connection to another machine."""
+
+    CONNECTED = "connected"
+    REFUSED = "refused"
+    """Its kernel, or a firewall before it, rejected the connection."""
+    NO_RESPONSE = "no_response"
+    """There was no response in time."""
+    NO_ROUTE = "no_route"
+    """The network reported that the machine cannot be reached."""
+    FAILED = "failed"
+    """The connection failed on the machine that made it, which proves nothing."""
+
+    @property
+    def responds(self) -> bool:
+        """Whether the machine responded."""
+        return self in (Reach.CONNECTED, Reach.REFUSED)
+
+
+class PeerProbes(msgspec.Struct, frozen=True, kw_only=True):
+    """How nodes probe others that are silent."""
+
+    enabled: bool = True
+    port: int = 22
+    """A TCP port at which machines of the fleet respond. A refused connection is a response."""
+    within: timedelta = timedelta(seconds=5)
+    """How long a probe waits for a response."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from navarch.core.errors import NavarchError
 from navarch.core.instance import Notice
+from navarch.core.witness import Reach
 
 
 class HostError(NavarchError):
@@ -217,6 +218,13 @@ class Effects(Protocol):
 
     def stop(self, pids: Sequence[int], *, within_s: float) -> None:
         """Terminate processes, and kill them after the deadline."""
+
+
+class Prober(Protocol):
+    """Connects to other machines of the fleet."""
+
+    async def connect(self, address: str, port: int, *, within_s: float) -> Reach:
+        """Open a TCP connection to an IP address, and close it; return whether it responds."""
 
 
 class MetadataError(NavarchError):

@@ -154,6 +154,12 @@ class Machine:
         """True if it runs and costs money."""
         return self.ended_at is None
 
+    @property
+    def private_address(self) -> str:
+        """Its address in the network of the cloud."""
+        number = self.number
+        return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
 
 @dataclass(slots=True)
 class SimulatedCloud:
@@ -597,7 +603,7 @@ class SimulatedCloud:
             region=machine.request.region,
             zone=machine.request.zone,
             public_address=f"198.51.{number >> 8 & 255}.{number & 255}",
-            private_address=f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
+            private_address=machine.private_address,
             labels=machine.request.labels,
             launched_at=machine.launched_at,
             ended_at=machine.ended_at if ended else None,

@@ -15,7 +15,7 @@ from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import LINK, Node, NodeStatus, Phase, node_status
 from navarch.core.records import evolve
-from navarch.core.recovery import NEXT_STATUSES, Command, CommandStatus
+from navarch.core.recovery import NEXT_STATUSES, Command, CommandKind, CommandStatus
 from navarch.fleet import lifecycle
 from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.verdicts import traits_after, with_results
@@ -62,6 +62,18 @@ class LivenessSink(Protocol):
         ...
 
 
+class ProbeDesk(Protocol):
+    """What has nodes probe each other. Its commands are not stored."""
+
+    def pending(self, node: NodeId) -> Sequence[Command]:
+        """Return the probes that `node` has not carried out yet."""
+        ...
+
+    def finish(self, node: NodeId, command: CommandId, *, succeeded: bool, result: str) -> bool:
+        """Record the result of a probe; return False if there is no such command."""
+        ...
+
+
 class AgentService:
     """Receives agents. No report of an agent overrides an operator's decision about its node."""
 
@@ -76,6 +88,7 @@ class AgentService:
         policies: Callable[[], PolicySet] | None = None,
         utilization: Utilization = lambda nodes: [None] * len(nodes),
         on_report: OnReport = lambda _node, _report: None,
+        probes: ProbeDesk | None = None,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -83,6 +96,7 @@ class AgentService:
         self._liveness = liveness
         self._timing = timing
         self._on_report = on_report
+        self._probes = probes
         no_rules = compile_policies(NO_RULES)
         self.ingest = HealthIngest(
             clock, store, index, policies=policies or (lambda: no_rules), utilization=utilization
@@ -200,7 +214,9 @@ class AgentService:
             self._to_register.discard(node)
             self._moved.discard(node)
             raise NotFoundError(f"node {node} must register again")
-        return self._index.commands.pending(node)
+        commands = self._index.commands.pending(node)
+        probes = () if self._probes is None else self._probes.pending(node)
+        return [*commands, *probes] if probes else commands
 
     def _may_move(self) -> bool:
         """Return whether one more agent may register only because its connection has moved."""
@@ -262,6 +278,10 @@ class AgentService:
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Record the result of a command."""
+        if self._probes is not None and self._probes.finish(
+            node, command, succeeded=succeeded, result=result
+        ):
+            return
         status = CommandStatus.COMPLETED if succeeded else CommandStatus.FAILED
         await self._move(node, command, status, result)
 
@@ -332,6 +352,8 @@ def _registered(
             offering=registration.place,
             gpus=len(registration.inventory.gpus),
             labels=registration.inventory.labels,
+            address=registration.inventory.internal_ip,
+            probes=CommandKind.PROBE in registration.inventory.commands,
             traits=traits_after({}, registration.inventory, link=link, now=now),
         )
         return unmanaged, "a machine that no pool bought has registered"
@@ -343,6 +365,8 @@ def _registered(
         registered_at=before.registered_at or now,
         gpus=len(registration.inventory.gpus),
         labels=registration.inventory.labels,
+        address=registration.inventory.internal_ip,
+        probes=CommandKind.PROBE in registration.inventory.commands,
         traits=traits_after(before.traits, registration.inventory, link=link, now=now),
     )
     if before.pool is None:

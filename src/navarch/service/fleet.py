@@ -432,6 +432,8 @@ class FleetService:
         self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
         """Send a command to a node's agent."""
+        if kind is CommandKind.PROBE:
+            raise InvalidError("only the control plane itself issues probes")
         _found(self._store.fleet().nodes, node, "node")
         now = self._clock.now()
         command = Command(

@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from navarch.agent.connection import Backoff
+from navarch.agent.probes import run_probe
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -28,6 +29,7 @@ from navarch.core.launch import Offering
 from navarch.core.recovery import Command, CommandKind
 from navarch.ports.agents import AgentApi, Link, Registration
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.host import Prober
 from navarch.providers.simulated import Machine
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.world.leader import Crash
@@ -86,6 +88,8 @@ class SimAgent:
     """Returns the speed and the job of each GPU, if reports carry them."""
     execute: Callable[["SimAgent", Command], Awaitable[tuple[bool, str]]] | None = None
     """Carries out a command on the machine; without it, commands only succeed."""
+    prober: Prober | None = None
+    """Connects to other machines; without it, the agent runs no probes."""
     delegate: Callable[["SimAgent"], Awaitable[None]] | None = None
     """Runs the product's agent on this machine instead."""
     replays: bool = False
@@ -297,6 +301,7 @@ class SimAgent:
                 kernel_version=self.kernel,
                 image=self.image,
                 agent_version=self.agent_version,
+                commands=(CommandKind.PROBE,) if self.prober is not None else (),
                 labels=self.labels,
             ),
             report=self._report_of(found, self._readings()) if self._report_due else None,
@@ -339,7 +344,9 @@ class SimAgent:
         # Commands are delivered at least once and carried out once.
         self.carried_out.setdefault(command.id, command.kind)
         succeeded, result = True, "done"
-        if self.execute is not None:
+        if command.kind is CommandKind.PROBE and self.prober is not None:
+            result = await run_probe(command.parameters, self.prober)
+        elif self.execute is not None:
             succeeded, result = await self.execute(self, command)
 
         async def finish() -> None:

@@ -8,6 +8,7 @@ from functools import partial
 
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.recovery import RecoveryStep
+from navarch.core.witness import Reach
 from navarch.ports.agents import AgentApi
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Machine
@@ -19,6 +20,23 @@ from navarch.sim.world.liveness import ComputedLiveness, HeartbeatSchedule
 from navarch.stores.telemetry import TelemetryTable
 
 TIMING = Timing(heartbeat_interval=timedelta(seconds=30), heartbeat_timeout=timedelta(seconds=90))
+
+
+@dataclass(frozen=True, slots=True)
+class SimProber:
+    """Connects a simulated machine to others, as far as the world's network allows."""
+
+    clock: SimClock
+    node: NodeId
+    reach: Callable[[NodeId, str], Reach]
+
+    async def connect(self, address: str, port: int, *, within_s: float) -> Reach:
+        """Return whether a machine responds."""
+        del port
+        found = self.reach(self.node, address)
+        if found is Reach.NO_RESPONSE:
+            await self.clock.sleep(within_s)
+        return found
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +62,8 @@ class SimulatedHosts:
     labels_for: Callable[[NodeId], dict[str, str]] = lambda _: {}
     """Returns the labels of a node's machine, such as its rack."""
     reboot_s: tuple[float, float] = (60.0, 240.0)
+    reach: Callable[[NodeId, str], Reach] | None = None
+    """Returns whether a node reaches the machine with an address; without it, nobody probes."""
     make_agent: Callable[[Machine], SimAgent] | None = None
     """Makes the agents of bought machines, instead of this class."""
     on_up: Callable[[SimAgent], None] = lambda _: None
@@ -53,6 +73,8 @@ class SimulatedHosts:
     """The hardware of each machine. It outlives the agent."""
     action_log: list[ActionLogEntry] = field(default_factory=list)
     """Every reset, reboot and power cycle, in order."""
+    booting: set[InstanceId] = field(default_factory=set)
+    """Machines that are down for a reboot."""
     suspended: dict[NodeId, HeartbeatSchedule] = field(default_factory=dict)
     _by_node: dict[NodeId, SimAgent] = field(default_factory=dict)
     running: dict[InstanceId, asyncio.Task[None]] = field(default_factory=dict)
@@ -86,6 +108,7 @@ class SimulatedHosts:
         async def live() -> None:
             await self.clock.sleep(after_s)
             machine.died_at = None
+            self.booting.discard(machine.id)
             agent = self._agent(machine, reports=reports, boot_id=boot_id)
             self.agents[machine.id] = agent
             self.add(agent)
@@ -125,6 +148,7 @@ class SimulatedHosts:
         if recovery is not None:
             effects.note(machine.request.name, step, boot_id, recovery)
         effects.clear(step)
+        self.booting.add(machine.id)
         self.running[machine.id].cancel()
         number = int(boot_id.rpartition("-")[2]) + 1
         self.start(
@@ -183,6 +207,7 @@ class SimulatedHosts:
             driver=self.driver,
             labels=self.labels_for(node),
             execute=effects.execute,
+            prober=None if self.reach is None else SimProber(self.clock, node, self.reach),
         )
 
     # Heartbeats that are computed

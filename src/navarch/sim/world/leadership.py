@@ -158,5 +158,6 @@ class Leadership:
             loads=self.loads,
             policies=None if policies is None else lambda: policies,
             bringup=self.bringup,
+            on_probe=self.hosts.wake,
             strict=self.strict,
         )

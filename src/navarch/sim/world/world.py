@@ -19,6 +19,7 @@ from navarch.core.node import Node, NodeStatus, node_status
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
+from navarch.core.witness import Reach
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import JobApi, PoolView
 from navarch.ports.clock import Entropy
@@ -57,6 +58,10 @@ class World:
     """The share of calls that fail between the control plane and everything but the cloud."""
     partitioned: set[NodeId] = field(default_factory=set)
     """Nodes that the network separates from the control plane."""
+    isolated_nodes: set[NodeId] = field(default_factory=set)
+    """Nodes that the network separates from everything, such as those behind a dead switch."""
+    firewalled: set[NodeId] = field(default_factory=set)
+    """Nodes that drop the probes of other nodes."""
     isolated: bool = False
     """Whether the control plane's own network is down."""
     laws: Laws = field(init=False)
@@ -193,6 +198,28 @@ class World:
         self.partitioned.add(node)
         self.hosts.wake(node)
 
+    def isolate(self, node: NodeId) -> None:
+        """Keep a node from the control plane and from all others. Its machine works."""
+        self.isolated_nodes.add(node)
+        self.hosts.wake(node)
+
+    def allow_probes(self) -> None:
+        """Let the agents of machines that boot from now on probe others."""
+        self.hosts.reach = self.reach
+
+    def reach(self, prober: NodeId, address: str) -> Reach:
+        """Return what happens if one node connects to the machine with an address."""
+        if prober in self.isolated_nodes:
+            return Reach.NO_ROUTE
+        for machine in self.alive():
+            if machine.private_address != address:
+                continue
+            node = NodeId(machine.request.name)
+            is_cut_off = node in self.isolated_nodes or node in self.firewalled
+            is_down = machine.died_at is not None or machine.id in self.hosts.booting
+            return Reach.NO_RESPONSE if is_cut_off or is_down else Reach.CONNECTED
+        return Reach.NO_ROUTE
+
     def reclaim(self, node: NodeId) -> None:
         """Let the cloud take a machine away without notice."""
         self.checkers.may_be_retired.add(node)
@@ -261,6 +288,7 @@ class World:
             cloud.habits = cloud.habits.calm()
         self.workloads.error_rate = self.error_rate = 0.0
         self.partitioned.clear()
+        self.isolated_nodes.clear()
         operator = self.tasks.create_task(self._release_held())
         await self.until(self.is_settled, within_s=within_s)
         await self.settle()
@@ -318,7 +346,7 @@ class World:
 
         def api() -> AgentApi:
             control = self._reachable()
-            if control is None or self.isolated or node in self.partitioned:
+            if control is None or self.isolated or node in self.partitioned | self.isolated_nodes:
                 raise UnreachableError("no route to the control plane")
             return control.agents
 

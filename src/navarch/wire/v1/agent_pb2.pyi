@@ -30,6 +30,7 @@ class CommandKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMAND_KIND_RESTART_APP: _ClassVar[CommandKind]
     COMMAND_KIND_RESET_GPU: _ClassVar[CommandKind]
     COMMAND_KIND_REBOOT: _ClassVar[CommandKind]
+    COMMAND_KIND_PROBE: _ClassVar[CommandKind]
 HEALTH_UNSPECIFIED: Health
 HEALTH_HEALTHY: Health
 HEALTH_DEGRADED: Health
@@ -44,6 +45,7 @@ COMMAND_KIND_TERMINATE: CommandKind
 COMMAND_KIND_RESTART_APP: CommandKind
 COMMAND_KIND_RESET_GPU: CommandKind
 COMMAND_KIND_REBOOT: CommandKind
+COMMAND_KIND_PROBE: CommandKind
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("node_id", "sequence", "cpu_pct", "memory_pct", "temperature_c", "power_w", "utilization_pct", "memory_used_mib")
@@ -135,7 +137,7 @@ class Gpu(_message.Message):
     def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("gpus", "hostname", "internal_ip", "external_ip", "kernel_version", "labels", "image", "agent_version")
+    __slots__ = ("gpus", "hostname", "internal_ip", "external_ip", "kernel_version", "labels", "image", "agent_version", "commands")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +153,7 @@ class Inventory(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
     hostname: str
     internal_ip: str
@@ -159,7 +162,8 @@ class Inventory(_message.Message):
     labels: _containers.ScalarMap[str, str]
     image: str
     agent_version: str
-    def __init__(self, gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., hostname: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., kernel_version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., image: _Optional[str] = ..., agent_version: _Optional[str] = ...) -> None: ...
+    commands: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., hostname: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., kernel_version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., image: _Optional[str] = ..., agent_version: _Optional[str] = ..., commands: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GpuMetrics(_message.Message):
     __slots__ = ("temperature_c", "power_w", "utilization_pct", "memory_used_bytes")
