@@ -19,6 +19,7 @@ from navarch.clock import ThreadOffload
 from navarch.config.provider import (
     AwsConfig,
     BareMetalConfig,
+    BmcConfig,
     DockerConfig,
     GcpConfig,
     HostConfig,
@@ -26,6 +27,7 @@ from navarch.config.provider import (
     ProviderConfig,
 )
 from navarch.core.errors import InvalidError
+from navarch.ports.bmc import Bmc, BmcReader
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Provider
 
@@ -257,6 +259,7 @@ def _baremetal(config: ProviderConfig, context: ProviderContext) -> Provider:
         name=config.name,
         inventory=Inventory(hosts={host.name: _host(host, config) for host in config.hosts}),
         leases=FolderLeases(Path(config.lease_dir) if config.lease_dir else folder),
+        bmcs=_bmcs(config),
         clean_up=config.clean_up_commands,
         claim_path=config.claim_file,
     )
@@ -266,7 +269,31 @@ def _host(host: HostConfig, config: BareMetalConfig) -> "Host":
     from navarch.providers.baremetal import Host
 
     given = {field.name: getattr(host, field.name) for field in fields(host)}
+    given["bmc"] = None if host.bmc is None else _bmc(host.bmc, config)
     return Host(**given, ssh_key_file=config.ssh_private_key_path or "")
+
+
+def _bmc(bmc: BmcConfig, config: BareMetalConfig) -> Bmc:
+    password = bmc.password or config.bmc_password
+    return Bmc(
+        address=bmc.address,
+        user=config.bmc_user if bmc.user is None else bmc.user,
+        password=password.reveal() if password else "",
+        system=bmc.system,
+        serial=bmc.serial,
+    )
+
+
+def _bmcs(config: BareMetalConfig) -> BmcReader | None:
+    """Return what reads management controllers; None if no machine has one."""
+    from navarch.providers.baremetal.redfish import RedfishReader
+
+    if not any(host.bmc for host in config.hosts):
+        return None
+    try:
+        return RedfishReader(ca_file=config.bmc_ca_file or "", verify=config.bmc_verify)
+    except InvalidError as error:
+        raise StartError(f"provider {config.name!r}: {error}") from error
 
 
 _BUILDERS: Mapping[str, Callable[[ProviderConfig, ProviderContext], Provider]] = {

@@ -284,6 +284,27 @@ class DockerConfig:
 
 
 @block()
+class BmcConfig:
+    """The management controller of a machine, read over Redfish while the machine is silent."""
+
+    address: str = key(URL, "its URL, such as `https://10.2.0.11`")
+    user: str | None = key(TEXT, "its user; `bmc_user` of the provider if left out", default=None)
+    password: Secret | None = key(
+        SECRET, "its password; `bmc_password` of the provider if left out", default=None, file=True
+    )
+    system: str = key(
+        TEXT,
+        "the name of the machine at the controller, if it manages several",
+        default="",
+    )
+    serial: str = key(
+        TEXT,
+        "the serial number or UUID of the machine: a controller that reports another is ignored",
+        default="",
+    )
+
+
+@block()
 class HostConfig:
     """A machine of a bare-metal provider."""
 
@@ -307,6 +328,20 @@ class HostConfig:
     ssh_user: str = key(TEXT, "the SSH user", default="root")
     ssh_port: int = key(PORT, "the SSH port", default=22)
     labels: Mapping[str, str] = key(MapOf(each=TEXT), "further labels", default_factory=dict)
+    bmc: BmcConfig | None = key(Nested(cls=BmcConfig), "its management controller", default=None)
+
+
+def _controllers_are_unique(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
+    managed = [
+        (host.bmc.address.rstrip("/"), host.bmc.system) if host.bmc else index
+        for index, host in enumerate(hosts)
+    ]
+    for index in repeated(managed):
+        yield Fault(
+            f'the host "{hosts[index].name}" has the management controller of another host',
+            "write the address of its own, and system: if a controller manages several",
+            at=("hosts", index, "bmc"),
+        )
 
 
 def _hosts_are_unique(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
@@ -315,7 +350,18 @@ def _hosts_are_unique(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
         yield Fault(message, "keep one of the two", at=("hosts", index, "name"))
 
 
-@block(rules=(_hosts_are_unique,))
+def _logins_are_encrypted(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
+    for index, host in enumerate(hosts):
+        if host.bmc is not None and host.bmc.address.startswith("http://"):
+            yield Fault(
+                f'the login for the management controller of "{host.name}" is sent as clear text',
+                "write https://",
+                at=("hosts", index, "bmc", "address"),
+                warning=True,
+            )
+
+
+@block(rules=(_hosts_are_unique, _controllers_are_unique, _logins_are_encrypted))
 class InventoryConfig:
     """An inventory file."""
 
@@ -335,7 +381,10 @@ def _hosts_or_inventory(hosts: tuple[HostConfig, ...], inventory: str | None) ->
         )
 
 
-@block(rules=(_hosts_are_unique, _hosts_or_inventory), restart=_CONNECTED_ONCE)
+@block(
+    rules=(_hosts_are_unique, _controllers_are_unique, _hosts_or_inventory, _logins_are_encrypted),
+    restart=_CONNECTED_ONCE,
+)
 class BareMetalConfig:
     """Machines that you own, lent to pools and cleaned up before the next use."""
 
@@ -362,6 +411,22 @@ class BareMetalConfig:
         PATH,
         "the folder that records which machine is lent to which node; servers may share it",
         default=None,
+    )
+    bmc_user: str = key(TEXT, "the user for management controllers", default="")
+    bmc_password: Secret | None = key(
+        SECRET,
+        "the password for management controllers",
+        default=None,
+        file=True,
+        environment="NAVARCH_BMC_PASSWORD",
+    )
+    bmc_ca_file: str | None = key(
+        PATH,
+        "the certificates that management controllers may have; those of the system if left out",
+        default=None,
+    )
+    bmc_verify: bool = key(
+        BOOLEAN, "whether management controllers must prove who they are", default=True
     )
 
 

@@ -20,7 +20,7 @@ from navarch.config.disruption import (
 from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
 from navarch.config.pool import DefaultsConfig, HealthConfig, PoolConfig
 from navarch.config.pool_providers import PoolProviderConfig
-from navarch.config.provider import PROVIDER_TYPES, HostConfig
+from navarch.config.provider import PROVIDER_TYPES, BmcConfig, HostConfig
 from navarch.config.scheduler import PluginConfig, QueueConfig, SchedulerConfig
 from navarch.config.schema import Key, keys_of, plain_block
 from navarch.config.server import (
@@ -46,6 +46,7 @@ SECTIONS: Mapping[str, type] = {
     "server.notifier.webhook": WebhookConfig,
     **{f"providers: {name}": cls for name, cls in PROVIDER_TYPES.items()},
     "providers: baremetal hosts": HostConfig,
+    "providers: baremetal hosts bmc": BmcConfig,
     "pools": PoolConfig,
     "pools.providers": PoolProviderConfig,
     "pools.health": HealthConfig,

@@ -53,3 +53,56 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "hosts.yaml").unlink()
     with pytest.raises(ConfigError, match=r"hosts\.yaml"):
         load_config(file)
+
+
+HOST = "name: {name}, address: 10.0.0.1, host_key: ssh-ed25519 AAAA"
+
+
+def hosts(*controllers: str) -> str:
+    lines = [
+        f"  - {{{HOST.format(name=f'm{number}')}, bmc: {{{controller}}}}}"
+        for number, controller in enumerate(controllers)
+    ]
+    return "\n".join(["hosts:", *lines, ""])
+
+
+def test_a_controller_has_a_login_of_its_own_or_that_of_the_provider(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden\n")
+    inventory = hosts(
+        "address: https://b1, user: root, password_file: secret", "address: https://b2"
+    )
+    file = write(tmp_path, inventory)
+    (tmp_path / "shared").write_text("for-all\n")
+    keys = "bmc_user: monitor\n    bmc_password_file: shared\n    inventory:"
+    file.write_text(CONFIG.replace("inventory:", keys))
+    provider = load_config(file).providers["rack"]
+    assert isinstance(provider, BareMetalConfig)
+    assert (provider.bmc_user, provider.bmc_verify) == ("monitor", True)
+    assert provider.bmc_password is not None
+    assert provider.bmc_password.reveal() == "for-all"
+    first, second = [host.bmc for host in provider.hosts]
+    assert first is not None
+    assert second is not None
+    assert first.password is not None
+    assert (first.user, first.password.reveal()) == ("root", "hidden")
+    assert (second.user, second.password) == (None, None)
+    assert "hidden" not in repr(provider)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "is_mistake"),
+    [
+        (("address: https://b", "address: https://b/"), True),
+        (("address: https://b, system: s1", "address: https://b, system: s1"), True),
+        (("address: https://b, system: s1", "address: https://b, system: s2"), False),
+    ],
+)
+def test_two_machines_cannot_have_one_controller(
+    tmp_path: Path, controllers: tuple[str, ...], is_mistake: bool
+) -> None:
+    file = write(tmp_path, hosts(*controllers))
+    if not is_mistake:
+        load_config(file)
+        return
+    with pytest.raises(ConfigError, match="has the management controller of another host"):
+        load_config(file)

@@ -1,7 +1,9 @@
 """The states and status checks of machines, as each cloud reports them."""
 
 import asyncio
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,14 +12,26 @@ from google.cloud import compute_v1 as compute
 from tests.support.ec2_server import Ec2Server
 
 from navarch.clock import SystemClock, ThreadOffload
-from navarch.core.ids import InstanceId
-from navarch.core.instance import InstanceHealth
+from navarch.core.ids import InstanceId, Token
+from navarch.core.instance import InstanceCheck, InstanceHealth
 from navarch.core.records import evolve
+from navarch.ports.bmc import Bmc, BmcError, BmcReading, Power
+from navarch.ports.shell import Login, Ran, Shell, ShellError
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.ec2 import AwsSettings
 from navarch.providers.aws.translation import read_check
+from navarch.providers.baremetal import (
+    BareMetal,
+    FolderLeases,
+    Host,
+    Inventory,
+    Lease,
+    LeaseState,
+)
 from navarch.providers.gcp import translation as gcp
 from navarch.providers.lambdalabs import translation as lambdalabs
+from navarch.sim.kernel.clock import InlineOffload, SimClock
+from navarch.sim.kernel.loop import run_simulated
 from navarch.testing.provider_contract import ProviderContract
 
 NOON = datetime(2026, 11, 18, 12, 3, tzinfo=UTC)
@@ -158,3 +172,108 @@ def a_lambda(status: str) -> bytes:
     kind, region = {"name": "gpu_8x_h100_sxm5"}, {"name": "us-east-1"}
     machine = {"id": "a", "status": status, "instance_type": kind, "region": region}
     return msgspec.json.encode(machine)
+
+
+class NoShells:
+    """No machine responds over SSH, unless the test says so."""
+
+    def __init__(self, *responding: str) -> None:
+        self.responding = responding
+
+    async def connect(self, login: Login, *, within: timedelta) -> Shell:
+        del within
+        if login.address not in self.responding:
+            raise ShellError("no route")
+        return ReadyShell()
+
+
+class ReadyShell:
+    """A shell in which every command succeeds."""
+
+    host_key = ""
+
+    async def run(self, command: str, *, within: timedelta) -> Ran:
+        del command, within
+        return Ran(exit_code=0)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Controllers:
+    """Management controllers that report what the test wants."""
+
+    def __init__(self, readings: Mapping[str, BmcReading]) -> None:
+        self.readings = readings
+
+    async def read(self, bmc: Bmc) -> BmcReading:
+        if bmc.address not in self.readings:
+            raise BmcError("status 503")
+        return self.readings[bmc.address]
+
+
+def rack_checks(
+    folder: Path, readings: Mapping[str, BmcReading], *responding: str
+) -> Mapping[InstanceId, InstanceCheck]:
+    """Return the checks of the machines `a` to `e`; all but `e` have a controller."""
+    hosts = {
+        name: Host(
+            name=name,
+            address=name,
+            instance_type="h100-8x",
+            host_key="",
+            bmc=None if name == "e" else Bmc(address=f"bmc-{name}"),
+        )
+        for name in "abcde"
+    }
+    leases = FolderLeases(folder)
+    for name in hosts:
+        leases.take(
+            Lease(
+                instance=InstanceId(f"i-{name}"),
+                host=name,
+                token=Token(name),
+                state=LeaseState.LENT,
+                since=NOON,
+                instance_type="h100-8x",
+            )
+        )
+    rack = BareMetal(
+        SimClock(),
+        InlineOffload(),
+        NoShells(*responding),
+        name="rack",
+        inventory=Inventory(hosts=hosts),
+        leases=leases,
+        bmcs=Controllers({f"bmc-{name}": reading for name, reading in readings.items()}),
+    )
+    return run_simulated(rack.instance_checks([InstanceId(f"i-{name}") for name in hosts]))
+
+
+def test_a_controller_shows_whether_a_bare_metal_machine_is_off(tmp_path: Path) -> None:
+    found = rack_checks(
+        tmp_path,
+        {
+            "a": BmcReading(power=Power.OFF),
+            "b": BmcReading(power=Power.ON, health="Critical"),
+            "c": BmcReading(power=Power.CHANGING),
+            "e": BmcReading(power=Power.OFF),
+        },
+    )
+    assert found == {
+        InstanceId("i-a"): InstanceCheck(
+            health=InstanceHealth.STOPPED, reason="its BMC reports the power as off"
+        ),
+        InstanceId("i-b"): InstanceCheck(
+            health=InstanceHealth.OK,
+            reason="its BMC reports the power as on and the health as Critical",
+        ),
+        InstanceId("i-c"): InstanceCheck(
+            health=InstanceHealth.INITIALIZING, reason="its BMC reports the power as changing"
+        ),
+    }, "a controller that fails, or that a machine does not have, shows nothing"
+
+
+def test_a_machine_that_responds_over_ssh_is_not_off(tmp_path: Path) -> None:
+    found = rack_checks(tmp_path, {"a": BmcReading(power=Power.OFF)}, "a")
+    assert found[InstanceId("i-a")].health is InstanceHealth.RESPONDING

@@ -14,6 +14,7 @@ import msgspec
 
 from navarch.core.errors import TransientError
 from navarch.core.ids import InstanceId, Token
+from navarch.ports.bmc import Bmc
 from navarch.ports.shell import Login
 
 
@@ -38,6 +39,8 @@ class Host:
     ssh_port: int = 22
     ssh_key_file: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    bmc: Bmc | None = None
+    """Its management controller, if it is known."""
 
     @property
     def login(self) -> Login:

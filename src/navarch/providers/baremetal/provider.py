@@ -17,6 +17,8 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+import structlog
+
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -35,6 +37,7 @@ from navarch.core.instance import (
     Topology,
 )
 from navarch.core.ownership import CLUSTER
+from navarch.ports.bmc import BmcError, BmcReader, BmcReading, Power
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.shell import Login, LoginRefusedError, Ran, Shell, ShellError, Shells
@@ -52,10 +55,17 @@ from navarch.providers.baremetal.leases import (
     release_command,
 )
 
+log = structlog.get_logger(__name__)
+
 CONNECT_WITHIN = timedelta(seconds=10)
 COMMAND_WITHIN = timedelta(seconds=20)
 ABANDONED_AFTER = timedelta(minutes=5)
 """A claim takes a minute at most, and a running control plane retries it at once."""
+_HEALTH_BY_POWER = {
+    Power.ON: InstanceHealth.OK,
+    Power.CHANGING: InstanceHealth.INITIALIZING,
+    Power.OFF: InstanceHealth.STOPPED,
+}
 TRIES_MAX = 3
 """The most machines that one call tries before it fails: a call has a minute."""
 
@@ -77,6 +87,7 @@ class BareMetal:
         name: str,
         inventory: Inventory,
         leases: FolderLeases,
+        bmcs: BmcReader | None = None,
         clean_up: Sequence[str] = (),
         clean_up_within: timedelta = timedelta(seconds=40),
         claim_path: str = CLAIM,
@@ -87,6 +98,7 @@ class BareMetal:
         self._shells = shells
         self._inventory = inventory
         self._leases = leases
+        self._bmcs = bmcs
         self._clean_up = tuple(clean_up)
         self._clean_up_within = clean_up_within
         self._claim_path = claim_path
@@ -161,9 +173,10 @@ class BareMetal:
     async def instance_checks(
         self, instances: Sequence[InstanceId]
     ) -> Mapping[InstanceId, InstanceCheck]:
-        """Return the machines that respond over SSH. The others are left out: it may be the link.
+        """Return the machines that respond over SSH, and those with a controller that responds.
 
-        A machine that only refuses the login is left out, too.
+        The others are left out: it may be the link. A machine that only refuses the login is left
+        out, too.
         """
         wanted = set(instances)
         leases = await self._offload.run(self._leases.all)
@@ -172,12 +185,22 @@ class BareMetal:
             for lease in leases
             if lease.instance in wanted and lease.host in self._inventory.hosts
         }
-        answers = await asyncio.gather(*(self._responds(host) for host in hosts.values()))
-        responding = InstanceCheck(
-            health=InstanceHealth.RESPONDING, reason="the machine responds over SSH"
-        )
-        pairs = zip(hosts, answers, strict=True)
-        return {name: responding for name, responds in pairs if responds}
+        checks = await asyncio.gather(*(self._check(host) for host in hosts.values()))
+        pairs = zip(hosts, checks, strict=True)
+        return {name: check for name, check in pairs if check is not None}
+
+    async def _check(self, host: Host) -> InstanceCheck | None:
+        """Return what SSH and the controller show; a response over SSH is the stronger proof."""
+        responds, reading = await asyncio.gather(self._responds(host), self._read_bmc(host))
+        if responds:
+            reason = "the machine responds over SSH"
+            return InstanceCheck(health=InstanceHealth.RESPONDING, reason=reason)
+        if reading is None:
+            return None
+        reason = f"its BMC reports the power as {reading.power}"
+        if reading.health:
+            reason += f" and the health as {reading.health}"
+        return InstanceCheck(health=_HEALTH_BY_POWER[reading.power], reason=reason)
 
     async def _responds(self, host: Host) -> bool:
         try:
@@ -188,6 +211,15 @@ class BareMetal:
                 await shell.close()
         except ShellError:
             return False
+
+    async def _read_bmc(self, host: Host) -> BmcReading | None:
+        if self._bmcs is None or host.bmc is None:
+            return None
+        try:
+            return await self._bmcs.read(host.bmc)
+        except BmcError as error:
+            log.warning("baremetal.bmc_unreadable", host=host.name, error=str(error))
+            return None
 
     async def _lend(
         self, request: ProvisionRequest, fitting: Sequence[Host], begun: Lease | None
