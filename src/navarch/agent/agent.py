@@ -123,9 +123,11 @@ class Agent:
         commands = self._build_command_loop(context, check_runner, diagnostics)
         uploader = Uploader(context)
         probe_loop = None if self.prober is None else ProbeLoop(context, self.prober)
+        dead_man_s = 0 if self.lease is None else round(self.lease.term.total_seconds())
+        heartbeats = HeartbeatLoop(context, check_runner, probe_loop, dead_man_s=dead_man_s)
         loops = {
             "checks": check_runner.run,
-            "heartbeats": HeartbeatLoop(context, check_runner, probe_loop).run,
+            "heartbeats": heartbeats.run,
             "uploads": uploader.run,
             "commands": commands.run,
         }

@@ -16,6 +16,7 @@ import structlog
 from navarch.agent.context import AgentContext, HungError
 from navarch.agent.heartbeat import busy_pct
 from navarch.agent.spool.disk import DiskError
+from navarch.core.dead_man import CPU_MAX_PCT, GPU_MEMORY_MAX, IDLE_FOR
 from navarch.ports.gpu import GpuError
 from navarch.ports.host import CpuTimes, HostError
 
@@ -23,11 +24,6 @@ log = structlog.get_logger(__name__)
 
 FILE = "dead-man"
 INTERVAL_S = 30.0
-IDLE_FOR = timedelta(minutes=15)
-"""How long the machine must be idle before shutdown: longer than a job takes to load."""
-GPU_MEMORY_MAX = 1024**3
-"""The driver uses a few hundred megabytes of an idle GPU; a loaded model uses more."""
-CPU_MAX_PCT = 25.0
 
 
 class _Count(msgspec.Struct):

@@ -33,10 +33,13 @@ class HeartbeatLoop:
         context: AgentContext,
         check_runner: CheckRunner,
         probe_loop: ProbeLoop | None = None,
+        *,
+        dead_man_s: int = 0,
     ) -> None:
         self._context = context
         self._check_runner = check_runner
         self._probe_loop = probe_loop
+        self._dead_man_s = dead_man_s
         self._metrics_reader = MetricsReader(context.host, context.gpus)
         self._interval_s = context.timing.heartbeat.total_seconds()
         self._sequence = 0
@@ -157,6 +160,7 @@ class HeartbeatLoop:
             image=identity.image,
             agent_version=VERSION,
             commands=(CommandKind.PROBE,) if self._probe_loop is not None else (),
+            dead_man_s=self._dead_man_s,
             labels=identity.labels,
         )
 

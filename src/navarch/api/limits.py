@@ -62,6 +62,7 @@ def _check(holds: bool, path: str, complaint: str) -> None:
 NAME_LENGTH_MAX = 253
 """The longest valid host name."""
 GPU_INDEX_MAX = 1023
+LEASE_S_MAX = int(DURATION_MAX.total_seconds())
 
 
 def check_registration(registration: Registration) -> None:
@@ -72,6 +73,8 @@ def check_registration(registration: Registration) -> None:
     check_limits(registration)
     _check(len(registration.node) <= NAME_LENGTH_MAX, "$.node", "is too long a name")
     _check(registration.node.isprintable(), "$.node", "must be printable")
+    lease_s = registration.inventory.dead_man_s
+    _check(0 <= lease_s <= LEASE_S_MAX, "$.inventory.dead_man_s", "is too long a lease")
     gpus = registration.inventory.gpus
     _check(len(gpus) <= GPU_INDEX_MAX + 1, "$.inventory.gpus", "are too many")
     for place, gpu in enumerate(gpus):

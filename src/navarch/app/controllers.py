@@ -10,7 +10,12 @@ from navarch.control.health.incidents import IncidentController
 from navarch.control.health.peers import PeerWitness
 from navarch.control.health.recovery import RecoveryController
 from navarch.control.health.remediation import RemediationController
-from navarch.control.health.witnesses import ProviderWitness, WitnessController, WorkloadWitness
+from navarch.control.health.witnesses import (
+    DeadManWitness,
+    ProviderWitness,
+    WitnessController,
+    WorkloadWitness,
+)
 from navarch.control.housekeeping import AlertController, HousekeepingController, SnapshotController
 from navarch.control.jobs import HeldReadings, JobAwareNotifier, JobController
 from navarch.control.nodes.bringup import BringUp, BringUpController
@@ -299,7 +304,8 @@ class ControlPlaneParts:
         found: list[Witness] = [ProviderWitness(x) for x in self.guarded if x.checks_instances]
         if isinstance(self.notifier, ReportsNodes):
             found.append(WorkloadWitness(self.notifier.name, self.notifier))
-        return [*found, self.peers]
+        leases = DeadManWitness(self.clock, self.store, self.liveness)
+        return [*found, self.peers, leases]
 
     def _is_scaled(self, pool: Pool) -> bool:
         configured = pool.name in self.opinions.autoscalers or pool.autoscaling is not None

@@ -154,6 +154,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     agent_version: str = ""
     commands: tuple[str, ...] = ()
     """The optional kinds of command that its agent runs. Older agents list none."""
+    dead_man_s: int = 0
+    """How long, in seconds, the idle machine runs without its control plane; 0 for ever."""
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

@@ -182,6 +182,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The address of the machine in its network, as its agent reports it."""
     probes: bool = False
     """Whether its agent can connect to other nodes on request."""
+    dead_man_s: int = 0
+    """How long, in seconds, its machine runs idle without a control plane; 0 for ever."""
     topology: Topology | None = None
     """Its place in the provider's network, once the provider reports it."""
     gang: Gang | None = None

@@ -354,6 +354,7 @@ def _registered(
             labels=registration.inventory.labels,
             address=registration.inventory.internal_ip,
             probes=CommandKind.PROBE in registration.inventory.commands,
+            dead_man_s=registration.inventory.dead_man_s,
             traits=traits_after({}, registration.inventory, link=link, now=now),
         )
         return unmanaged, "a machine that no pool bought has registered"
@@ -367,6 +368,7 @@ def _registered(
         labels=registration.inventory.labels,
         address=registration.inventory.internal_ip,
         probes=CommandKind.PROBE in registration.inventory.commands,
+        dead_man_s=registration.inventory.dead_man_s,
         traits=traits_after(before.traits, registration.inventory, link=link, now=now),
     )
     if before.pool is None:

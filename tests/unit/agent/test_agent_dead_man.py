@@ -9,9 +9,10 @@ from test_agent_life import NODE, MetricsLink
 from tests.support.fake_control_plane import FakeControlPlane
 
 from navarch.agent.agent import Agent
-from navarch.agent.dead_man import IDLE_FOR, Lease
+from navarch.agent.dead_man import Lease
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
+from navarch.core.dead_man import IDLE_FOR
 from navarch.core.errors import UnreachableError
 from navarch.core.instance import Gpu, GpuMetrics
 from navarch.gpus.simulated import SimulatedGpus
@@ -172,5 +173,14 @@ def test_the_count_survives_a_restart_of_the_agent() -> None:
         assert harness.ended_at is None
         await harness.clock.sleep(1.5 * HOUR)
         assert harness.ended_at is not None
+
+    run_scenario(scenario)
+
+
+def test_the_control_plane_receives_the_term_of_the_lease() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.clock.sleep(60)
+        (registration,) = harness.plane.registrations
+        assert registration.inventory.dead_man_s == TERM.total_seconds()
 
     run_scenario(scenario)

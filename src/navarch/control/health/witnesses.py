@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -11,14 +12,16 @@ from navarch.control.providers.guard import GuardedProvider
 from navarch.control.runtime.controller import Controller, retried
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.dead_man import is_idle
 from navarch.core.errors import NavarchError, SupersededError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId
-from navarch.core.instance import InstanceCheck
+from navarch.core.instance import InstanceCheck, NodeMetrics
 from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.core.witness import Testimony
+from navarch.fleet.dead_man import expected_of
 from navarch.fleet.witnesses import is_silent, observation_of, testify, with_testimony
 from navarch.ports.agents import Liveness
 from navarch.ports.clock import Clock
@@ -203,3 +206,40 @@ class WorkloadWitness:
         }
         pairs = zip(nodes, answers, strict=True)
         return {node.id: says[alive] for node, alive in pairs if alive is not None}
+
+
+class LastReadings(Liveness, Protocol):
+    """The heartbeats of all nodes, with their last readings."""
+
+    def metrics(self, node: NodeId) -> NodeMetrics | None:
+        """Return the last readings of `node`."""
+        ...
+
+
+class DeadManWitness:
+    """The leases after which idle machines without a control plane shut themselves down."""
+
+    name = "dead_man"
+
+    def __init__(self, clock: Clock, store: Store, liveness: LastReadings) -> None:
+        self._clock = clock
+        self._store = store
+        self._liveness = liveness
+
+    async def observe(self, nodes: Sequence[Node]) -> Mapping[NodeId, Observation]:
+        """Return what is to be expected of the nodes that had no work when they fell silent.
+
+        Time in which this process did not run does not count.
+        """
+        now, found = self._clock.now(), dict[NodeId, Observation]()
+        leased = [node for node in nodes if node.dead_man_s]
+        jobs = self._store.fleet().jobs.values() if leased else ()
+        busy = {name for job in jobs if not job.over for name in job.nodes}
+        for node in leased:
+            readings, since = self._liveness.metrics(node.id), self._liveness.silent_since(node.id)
+            if since is None or readings is None or not is_idle(readings) or node.id in busy:
+                continue
+            expected = expected_of(node, alone_since=since, now=now)
+            if expected is not None:
+                found[node.id] = expected
+        return found

@@ -137,7 +137,7 @@ class Gpu(_message.Message):
     def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("gpus", "hostname", "internal_ip", "external_ip", "kernel_version", "labels", "image", "agent_version", "commands")
+    __slots__ = ("gpus", "hostname", "internal_ip", "external_ip", "kernel_version", "labels", "image", "agent_version", "commands", "dead_man_s")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +154,7 @@ class Inventory(_message.Message):
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_MAN_S_FIELD_NUMBER: _ClassVar[int]
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
     hostname: str
     internal_ip: str
@@ -163,7 +164,8 @@ class Inventory(_message.Message):
     image: str
     agent_version: str
     commands: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., hostname: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., kernel_version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., image: _Optional[str] = ..., agent_version: _Optional[str] = ..., commands: _Optional[_Iterable[str]] = ...) -> None: ...
+    dead_man_s: int
+    def __init__(self, gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., hostname: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., kernel_version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., image: _Optional[str] = ..., agent_version: _Optional[str] = ..., commands: _Optional[_Iterable[str]] = ..., dead_man_s: _Optional[int] = ...) -> None: ...
 
 class GpuMetrics(_message.Message):
     __slots__ = ("temperature_c", "power_w", "utilization_pct", "memory_used_bytes")
