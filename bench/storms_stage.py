@@ -133,9 +133,14 @@ class Stage:
         """Cut the network between a sound machine and the control plane."""
         self.world.partition(node)
 
+    def isolate(self, node: NodeId) -> None:
+        """Cut a sound machine off from everything: its switch is dead, or it reboots."""
+        self.world.isolate(node)
+
     def reconnect(self, node: NodeId) -> None:
         """Mend the network."""
         self.world.partitioned.discard(node)
+        self.world.isolated_nodes.discard(node)
         self.world.hosts.wake(node)
 
     def install(self, node: NodeId, driver: str) -> None:
@@ -151,7 +156,7 @@ class Stage:
         """Return the events of an upgrade: a silence of minutes, then the new driver."""
         reboot_s = self.chance.uniform(60.0, 300.0)
         return [
-            (at_s - reboot_s, lambda: self.cut_off(node)),
+            (at_s - reboot_s, lambda: self.isolate(node)),
             (at_s, lambda: self.install(node, driver)),
         ]
 

@@ -36,6 +36,7 @@ class Figure(StrEnum):
 
     NOTHING_SOUND = "no sound machine is destroyed"
     BUDGET = "at most the budget is destroyed"
+    PROVEN = "every death that only other nodes see is treated within 20 minutes"
     TREATED = "every true fault is treated within 10 minutes of the evidence"
     NAMED = "every cause is named within 15 minutes of the third node"
     EXPLAINED = "every machine is replaced, or held with the rack or feed named"
@@ -57,6 +58,8 @@ class Story:
     """The size at which it is played; None: all sizes."""
     seeds_max: int | None = None
     """How many seeds are enough, for a long story."""
+    is_checked: bool = True
+    """Whether the cloud has status checks. Without them, nodes probe each other."""
 
 
 # Silence
@@ -98,6 +101,41 @@ def choose_silent(stage: Stage, present: list[NodeId], share: float | str) -> li
     assert isinstance(share, float), share
     count = int(share) if share > 1 else round(share * len(present))
     return stage.chance.sample(present, count)
+
+
+async def cut_link(stage: Stage, share: float) -> None:
+    """Cut nodes off from the control plane for hours; two others die meanwhile.
+
+    Only other nodes can tell which is which. The two are behind different power feeds: of two that
+    share one, neither is proven dead.
+    """
+    chance = stage.chance
+    unheard = choose_silent(stage, stage.nodes, share)
+    hours = chance.uniform(2.0, 4.0)
+    reporting = [node for node in stage.nodes if node not in unheard]
+    by_feed = {stage.labels(node)[FEED]: node for node in reporting}
+    dead = chance.sample(sorted(by_feed.values()), 2)
+    events: list[Event] = [(chance.uniform(0.0, 30.0), partial(stage.cut_off, x)) for x in unheard]
+    events += [(hours * HOUR_S, partial(stage.reconnect, node)) for node in unheard]
+    for node in dead:
+        at_s = chance.uniform(0.0, HOUR_S)
+        events.append((at_s, partial(stage.kill, node, must_be_found=True)))
+    await stage.play(events, until_s=(hours + 1.0) * HOUR_S)
+
+
+async def dead_switch(stage: Stage) -> None:
+    """Let the switch of a rack die, or a part of it, and be replaced after hours.
+
+    Nothing reaches the machines behind it, and all of them work.
+    """
+    chance = stage.chance
+    behind = stage.in_rack(rack_of(stage))
+    some = chance.sample(behind, chance.choice((2, len(behind) // 2, len(behind))))
+    events: list[Event] = []
+    for node in some:
+        events.append((chance.uniform(0.0, 10.0), partial(stage.isolate, node)))
+        events.append((chance.uniform(2.0, 3.0) * HOUR_S, partial(stage.reconnect, node)))
+    await stage.play(events, until_s=4 * HOUR_S)
 
 
 # A falsely fatal check
@@ -283,6 +321,7 @@ async def good_rollout(stage: Stage, victims: set[NodeId]) -> None:
 COSTLY = (Figure.BUDGET, Figure.NAMED, Figure.TREATED)
 REAL = (Figure.EXPLAINED, Figure.NO_FALSE_NAME, Figure.BUDGET, Figure.NOTHING_SOUND)
 QUIET = (Figure.NOTHING_SOUND, Figure.TREATED)
+FOUND = (Figure.NOTHING_SOUND, Figure.PROVEN)
 
 STORIES: dict[str, Story] = {
     "silence-all": Story(play=partial(silence, share=1.0), figures=QUIET),
@@ -291,6 +330,9 @@ STORIES: dict[str, Story] = {
     "silence-10%": Story(play=partial(silence, share=0.1), figures=QUIET),
     "silence-3%": Story(play=partial(silence, share=0.03), figures=QUIET),
     "silence-2": Story(play=partial(silence, share=2.0), figures=QUIET),
+    "cut-link-10%": Story(play=partial(cut_link, share=0.1), figures=FOUND, is_checked=False),
+    "cut-link-40%": Story(play=partial(cut_link, share=0.4), figures=FOUND, is_checked=False),
+    "dead-switch": Story(play=dead_switch, figures=(Figure.NOTHING_SOUND,), is_checked=False),
     "check-213": Story(play=partial(false_check, share=213 / 288, per_rack=None), figures=COSTLY),
     "check-77": Story(play=partial(false_check, share=77 / 288, per_rack=7), figures=COSTLY),
     "two-drivers": Story(play=two_drivers, figures=COSTLY),

@@ -21,6 +21,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.witness import Reach, Testimony
 from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of, describe
+from navarch.fleet.silence import is_known_to_work
 from navarch.ports.witness import Observation
 
 NAME = "peers"
@@ -206,10 +207,13 @@ def unexplained_silences(
     """Return the nodes that fell silent for no known reason, by the places that they share.
 
     That peers cannot connect to a node is no explanation: the network of its place may be at fault.
+    A node that works, and is only cut off from the control plane, is no evidence against it.
     """
     found: dict[Attribute, set[NodeId]] = {}
     for name, (node, silence) in showing.items():
         if any(x.alive is False and x.witness != NAME for x in node.testimonies):
+            continue
+        if is_known_to_work(node):
             continue
         if any(x.health is Health.UNHEALTHY and x.check != HEARTBEAT for x in node.conditions):
             continue

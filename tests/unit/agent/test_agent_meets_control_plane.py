@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from tests.support.direct_link import DirectLink
 
@@ -12,10 +13,12 @@ from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.app.control_plane import Plane
 from navarch.core.errors import UnreachableError
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, ProviderName
+from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus, node_status
 from navarch.core.ownership import Cluster
 from navarch.core.recovery import CommandKind, CommandStatus
+from navarch.core.witness import Reach
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
@@ -151,5 +154,60 @@ def test_a_command_runs_and_its_result_is_in_the_store() -> None:
         command = harness.store.fleet().commands[issued.id]
         assert command.status is CommandStatus.COMPLETED
         assert "healthy" in command.result
+
+    run_scenario(scenario)
+
+
+class Neighbours:
+    """Connects to the machines at these addresses."""
+
+    def __init__(self, *alive: str) -> None:
+        self.alive = alive
+        self.asked: set[str] = set()
+
+    async def connect(self, address: str, port: int, *, within_s: float) -> Reach:
+        del port, within_s
+        self.asked.add(address)
+        return Reach.CONNECTED if address in self.alive else Reach.NO_RESPONSE
+
+
+def test_an_agent_finds_out_that_the_machine_of_a_silent_one_works() -> None:
+    async def scenario(harness: Harness) -> None:
+        entropy, neighbours = SeededEntropy("b"), Neighbours("10.0.0.7")
+        place = Offering(provider=ProviderName("dc"), instance_type="h100-8x", region="r")
+        cut: set[str] = set()
+
+        def api(name: str) -> AgentApi:
+            if name in cut:
+                raise UnreachableError("no route")
+            return harness.control.agents
+
+        agents = [
+            Agent(
+                harness.clock,
+                entropy,
+                DirectLink(harness.clock, partial(api, name), wire_s=lambda: 0.01),
+                harness.gpus,
+                SimulatedHost(harness.clock, entropy, name, address=address),
+                MemoryDisk(),
+                identity=Identity(node=NodeId(name), place=place),
+                checks=standard_checks(),
+                offload=InlineOffload(),
+                probe_offload=InlineOffload(),
+                prober=neighbours,
+            )
+            for name, address in {"near": "10.0.0.8", "silent": "10.0.0.7"}.items()
+        ]
+        running = [harness.tasks.create_task(agent.run()) for agent in agents]
+        await harness.clock.sleep(120.0)
+        assert neighbours.asked == set()
+        cut.add("silent")
+        await harness.clock.sleep(180.0)
+        (said,) = harness.store.fleet().nodes[NodeId("silent")].testimonies
+        assert (said.witness, said.alive) == ("peers", True)
+        assert neighbours.asked == {"10.0.0.7"}
+        for agent in agents:
+            agent.stop()
+        await asyncio.gather(*running)
 
     run_scenario(scenario)

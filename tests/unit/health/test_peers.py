@@ -222,18 +222,23 @@ def shown(*nodes: Node) -> Mapping[NodeId, tuple[Node, Condition]]:
     return found
 
 
-def testified(witness: str) -> tuple[Testimony, ...]:
-    return (Testimony(witness=witness, alive=False, reason="dead", since=NOW),)
+def proof_of(witness: str, *, alive: bool = False) -> tuple[Testimony, ...]:
+    return (Testimony(witness=witness, alive=alive, reason="so", since=NOW),)
 
 
 def test_only_a_proof_from_elsewhere_explains_a_silence() -> None:
     rack = ("rack", "sim/region-1/r1")
     plain = silent("y")
     assert unexplained_silences(shown(plain), now=NOW)[rack] == {"y"}
-    by_provider = evolve(plain, testimonies=testified("provider/sim"))
+    by_provider = evolve(plain, testimonies=proof_of("provider/sim"))
     assert unexplained_silences(shown(by_provider), now=NOW) == {}
-    by_peers = evolve(plain, testimonies=testified(NAME))
+    by_peers = evolve(plain, testimonies=proof_of(NAME))
     assert unexplained_silences(shown(by_peers), now=NOW)[rack] == {"y"}
+
+
+def test_a_silent_node_that_works_is_no_evidence_against_the_network() -> None:
+    works = evolve(silent("y"), testimonies=proof_of(NAME, alive=True))
+    assert unexplained_silences(shown(works), now=NOW) == {}
 
 
 def test_a_node_that_left_silent_counts_for_two_hours() -> None:

@@ -128,6 +128,7 @@ def _build(
         probe_offload=InlineOffload(),
         sources=sources,
         on_terminate=agent.on_terminate,
+        prober=agent.prober,
     )
 
 

@@ -346,7 +346,8 @@ class World:
 
         def api() -> AgentApi:
             control = self._reachable()
-            if control is None or self.isolated or node in self.partitioned | self.isolated_nodes:
+            is_cut_off = node in self.partitioned or node in self.isolated_nodes
+            if control is None or self.isolated or is_cut_off:
                 raise UnreachableError("no route to the control plane")
             return control.agents
 
