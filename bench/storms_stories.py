@@ -131,10 +131,12 @@ async def dead_switch(stage: Stage) -> None:
     chance = stage.chance
     behind = stage.in_rack(rack_of(stage))
     some = chance.sample(behind, chance.choice((2, len(behind) // 2, len(behind))))
+    repaired_s = chance.uniform(0.5, 3.0) * HOUR_S
     events: list[Event] = []
     for node in some:
+        back_s = repaired_s + chance.uniform(0.0, 5 * MINUTE_S)
         events.append((chance.uniform(0.0, 10.0), partial(stage.isolate, node)))
-        events.append((chance.uniform(2.0, 3.0) * HOUR_S, partial(stage.reconnect, node)))
+        events.append((back_s, partial(stage.reconnect, node)))
     await stage.play(events, until_s=4 * HOUR_S)
 
 
