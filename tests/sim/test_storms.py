@@ -4,7 +4,7 @@
 """
 
 import pytest
-from bench.storms import Run, judge, play
+from bench.storms import PROVEN_WITHIN_S, Run, judge, play
 from bench.storms_llama3 import REQUEUE_S, RESTART_S, kept_at_best_s
 from bench.storms_record import CommonCause, Record
 from bench.storms_stories import Figure
@@ -151,6 +151,20 @@ def test_no_sound_machine_is_destroyed_while_a_large_part_of_the_fleet_is_silent
     share: str, seed: int
 ) -> None:
     run = play(f"silence-{share}", 96, seed)
+    assert run.error == ""
+    assert run.sound_destroyed == 0
+
+
+def test_other_nodes_tell_dead_machines_from_those_that_are_cut_off() -> None:
+    run = play("cut-link-10%", 96, SEEDS[0])
+    assert run.error == ""
+    assert (run.sound_destroyed, run.destroyed) == (0, 2)
+    assert max(at_s or 1e9 for at_s in run.treated_after_s) <= PROVEN_WITHIN_S
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_machine_behind_a_dead_switch_is_destroyed(seed: int) -> None:
+    run = play("dead-switch", 96, seed)
     assert run.error == ""
     assert run.sound_destroyed == 0
 
