@@ -106,3 +106,12 @@ def test_two_machines_cannot_have_one_controller(
         return
     with pytest.raises(ConfigError, match="has the management controller of another host"):
         load_config(file)
+
+
+def test_a_login_that_is_sent_as_clear_text_is_warned_of(tmp_path: Path) -> None:
+    line = f"{{{HOST.format(name='m')}, instance_type: h100-8x, bmc: {{address: http://b}}}}"
+    file = write(tmp_path, "")
+    file.write_text(CONFIG.replace("inventory: hosts.yaml", f"hosts: [{line}]"))
+    warnings = [warning.message for warning in load_config(file).warnings]
+    (warning,) = warnings
+    assert 'the management controller of "m" is sent as clear text' in warning

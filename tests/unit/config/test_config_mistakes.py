@@ -251,6 +251,14 @@ def test_values_of_the_wrong_type_are_refused_at_their_place(lines: str, expecte
             "1:54: heartbeat_timeout must be longer than heartbeat_interval, "
             "or every node counts as silent",
         ),
+        (
+            "server: {peer_probes: {timeout: 31s}}\n",
+            "1:33: a probe takes at most 30 seconds",
+        ),
+        (
+            "server: {peer_probes: {port: 0}}\n",
+            '1:30: port must be a whole number from 1 to 65535, not "0"',
+        ),
         ("server: {address: 50051}\n", '1:19: address must be an address, not "50051"'),
         ('server: {address: ":70000"}\n', '1:19: address must be an address, not ":70000"'),
         (
