@@ -77,7 +77,7 @@ def test_a_machine_that_only_the_control_plane_cannot_reach_is_kept(seed: int) -
         held = world.fleet().nodes[nodes[0]].held
         assert held is not None
         assert held.by is DeferredBy.SILENCE
-        assert "responds to connections from other nodes" in held.because
+        assert "a program of it responds to other nodes" in held.because
         assert len(journal(world, nodes[0])) == 1, "the journal holds changes only"
         world.partitioned.clear()
         world.hosts.wake(nodes[0])

@@ -231,7 +231,7 @@ class PeerProbesConfig:
     enabled: bool = key(BOOLEAN, "whether nodes probe others that are silent", default=True)
     port: int = key(
         Integer(least=1, most=65535, example="22"),
-        "the port; a machine that refuses the connection works as well",
+        "a port at which a program of every machine sends a greeting, as SSH servers do",
         default=22,
     )
     timeout: timedelta = key(

@@ -23,7 +23,10 @@ class Testimony(msgspec.Struct, frozen=True, kw_only=True):
 class Reach(StrEnum):
     """The result of a TCP connection to another machine."""
 
+    GREETED = "greeted"
+    """A program of it sent something, as SSH servers do at once."""
     CONNECTED = "connected"
+    """Its kernel, or a firewall before it, accepted the connection; no program sent anything."""
     REFUSED = "refused"
     """Its kernel, or a firewall before it, rejected the connection."""
     NO_RESPONSE = "no_response"
@@ -36,7 +39,7 @@ class Reach(StrEnum):
     @property
     def responds(self) -> bool:
         """Whether the machine responded."""
-        return self in (Reach.CONNECTED, Reach.REFUSED)
+        return self in (Reach.GREETED, Reach.CONNECTED, Reach.REFUSED)
 
 
 class PeerProbes(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +47,6 @@ class PeerProbes(msgspec.Struct, frozen=True, kw_only=True):
 
     enabled: bool = True
     port: int = 22
-    """A TCP port at which machines of the fleet respond. A refused connection is a response."""
+    """A TCP port at which a program of every machine sends a greeting."""
     within: timedelta = timedelta(seconds=5)
     """How long a probe waits for a response."""

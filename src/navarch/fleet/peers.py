@@ -1,9 +1,11 @@
 """Peers: which nodes probe a silent one, and what their results prove about it.
 
-A response proves that the machine works. That no node can connect to it proves little: a firewall,
-a switch or a cable may be at fault. It counts as dead only if nodes that share its rack and switch,
-and nodes elsewhere, cannot connect to it, connect to others there with the same probe, and no other
-node of that place is silent; and only after it could have rebooted.
+A program that sends a greeting proves that the machine works. A connection that is only accepted
+or refused proves nothing: the kernel of a machine that hangs does that too. That no node can
+connect to it proves little: a firewall, a switch or a cable may be at fault. It counts as dead only
+if nodes that share its rack and switch, and nodes elsewhere, cannot connect to it, connect to
+others there with the same probe, and no other node of that place is silent; and only after it could
+have rebooted.
 """
 
 from collections import Counter
@@ -234,10 +236,13 @@ def judge(
 ) -> Observation:
     """Return what the results of one round show about a silent node."""
     attributes = attributes_of(target)
-    if any(result.target.responds for result in results):
+    if any(result.target is Reach.GREETED for result in results):
         return Observation(
-            alive=True, reason=f"it responds to connections from other nodes (port {port})"
+            alive=True, reason=f"a program of it responds to other nodes (port {port})"
         )
+    if any(result.target.responds for result in results):
+        text = f"its kernel responds to other nodes, but no program does (port {port})"
+        return Observation(alive=None, reason=text)
     found = [result for result in results if result.target is not Reach.FAILED]
     if not found:
         return Observation(alive=None, reason="no other node has returned the result of a probe")

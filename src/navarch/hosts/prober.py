@@ -17,10 +17,11 @@ _FOUND = {
 
 
 class TcpProber:
-    """Opens a connection and closes it at once, without sending anything."""
+    """Opens a connection, waits for a greeting, and closes it without sending anything."""
 
     async def connect(self, address: str, port: int, *, within_s: float) -> Reach:
-        """Return whether a machine responds."""
+        """Return whether a machine responds, and whether one of its programs does."""
+        found = Reach.NO_RESPONSE
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
             with socket.socket(family, socket.SOCK_STREAM) as connection:
@@ -28,8 +29,12 @@ class TcpProber:
                 async with asyncio.timeout(within_s):
                     loop = asyncio.get_running_loop()
                     await loop.sock_connect(connection, (address, port))
+                    found = Reach.CONNECTED
+                    if await loop.sock_recv(connection, 1):
+                        found = Reach.GREETED
         except TimeoutError:
-            return Reach.NO_RESPONSE
+            return found
         except OSError as error:
-            return _FOUND.get(error.errno or 0, Reach.FAILED)
-        return Reach.CONNECTED
+            is_open = found is Reach.CONNECTED
+            return found if is_open else _FOUND.get(error.errno or 0, Reach.FAILED)
+        return found

@@ -224,7 +224,7 @@ class Prober(Protocol):
     """Connects to other machines of the fleet."""
 
     async def connect(self, address: str, port: int, *, within_s: float) -> Reach:
-        """Open a TCP connection to an IP address, and close it; return whether it responds."""
+        """Open a TCP connection to an IP address, wait for a greeting, and close it."""
 
 
 class MetadataError(NavarchError):

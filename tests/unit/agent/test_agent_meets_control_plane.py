@@ -168,7 +168,7 @@ class Neighbours:
     async def connect(self, address: str, port: int, *, within_s: float) -> Reach:
         del port, within_s
         self.asked.add(address)
-        return Reach.CONNECTED if address in self.alive else Reach.NO_RESPONSE
+        return Reach.GREETED if address in self.alive else Reach.NO_RESPONSE
 
 
 def test_an_agent_finds_out_that_the_machine_of_a_silent_one_works() -> None:

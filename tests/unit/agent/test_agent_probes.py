@@ -160,11 +160,19 @@ def test_a_probe_out_of_bounds_is_refused(change: Mapping[str, str]) -> None:
     assert network.asked == []
 
 
-def test_a_port_that_is_open_and_one_that_is_not_are_told_apart() -> None:
+def test_a_program_that_greets_an_open_port_and_a_closed_one_are_distinguished() -> None:
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-test\r\n")
+        await writer.drain()
+        writer.close()
+
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-            assert await TcpProber().connect("127.0.0.1", port, within_s=5.0) is Reach.CONNECTED
+            assert await TcpProber().connect("127.0.0.1", port, within_s=0.1) is Reach.CONNECTED
+            greeter = await asyncio.start_server(greet, sock=server.dup())
+            async with greeter:
+                assert await TcpProber().connect("127.0.0.1", port, within_s=5.0) is Reach.GREETED
         assert await TcpProber().connect("127.0.0.1", port, within_s=5.0) is Reach.REFUSED
 
     asyncio.run(story())

@@ -174,9 +174,15 @@ def test_a_machine_that_nodes_near_it_and_elsewhere_cannot_connect_to_is_dead() 
     assert judged([(name, Reach.NO_ROUTE, GOOD) for name, _, _ in ALL_LOST]).alive is False
 
 
+def test_one_greeting_proves_life() -> None:
+    assert judged([*ALL_LOST, ("far-2", Reach.GREETED, LOST)]).alive is True
+
+
 @pytest.mark.parametrize("response", [Reach.CONNECTED, Reach.REFUSED])
-def test_one_response_proves_life(response: Reach) -> None:
-    assert judged([*ALL_LOST, ("far-2", response, LOST)]).alive is True
+def test_a_kernel_that_responds_proves_neither_life_nor_death(response: Reach) -> None:
+    found = judged([*ALL_LOST, ("far-2", response, LOST)])
+    assert found.alive is None
+    assert found.reason == "its kernel responds to other nodes, but no program does (port 22)"
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ class World:
             node = NodeId(machine.request.name)
             is_cut_off = node in self.isolated_nodes or node in self.firewalled
             is_down = machine.died_at is not None or machine.id in self.hosts.booting
-            return Reach.NO_RESPONSE if is_cut_off or is_down else Reach.CONNECTED
+            return Reach.NO_RESPONSE if is_cut_off or is_down else Reach.GREETED
         return Reach.NO_ROUTE
 
     def reclaim(self, node: NodeId) -> None:
