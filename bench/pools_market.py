@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from navarch.core.launch import Offering, Refusal
+from navarch.core.launch import Offering, Refusal, in_zones
 from navarch.core.records import evolve
 from navarch.fleet.selection import Market, UnderWay
 from navarch.fleet.stockouts import Stockouts
@@ -144,30 +144,33 @@ class Buyer:
         sold: Callable[[], None] = lambda: None,
     ) -> None:
         """Request a machine; one of the two callbacks receives the result."""
-        self.ask_many([offering], [since], lambda left: refused() if left else sold())
+        self.ask_many([offering], [since], lambda left, _: refused() if left else sold())
 
     def ask_many(
         self,
         offerings: Sequence[int],
         wanted: Sequence[float],
-        answered: Callable[[Sequence[float]], None],
+        answered: Callable[[Sequence[float], Sequence[int]], None],
     ) -> None:
         """Request a machine for each time in `wanted` in one call, of the first with stock.
 
-        `answered` receives the times without a machine.
+        The offerings of a call are in one region. `answered` receives the times without a machine,
+        and the offering of each machine.
         """
+        assert len({OFFERINGS[x].region for x in offerings}) == 1, offerings
         self.story.calls += 1
 
         def answer() -> None:
-            left = list(wanted)
+            left, bought = list(wanted), []
             for offering in offerings:
                 sold = min(self.stock[offering], len(left))
                 self.stock[offering] -= sold
                 self.story.waits += [(since, self.clock.now - since) for since in left[:sold]]
                 left = left[sold:]
+                bought += [offering] * sold
             self.story.refused += len(left)
             self.clock.over = len(self.story.waits) == self.wanted
-            answered(left)
+            answered(left, bought)
 
         self.clock.at(self.clock.now + CALL_S * self.chance.uniform(0.5, 1.5), answer)
 
@@ -238,7 +241,7 @@ class Batched(Buyer):
         zones = [i for i in free if OFFERINGS[i].region == OFFERINGS[free[0]].region]
         batch, self.waiting, self.calling = self.waiting, [], True
 
-        def answered(left: Sequence[float]) -> None:
+        def answered(left: Sequence[float], _bought: Sequence[int]) -> None:
             self.calling = False
             for zone in zones:
                 if left and not self.stock[zone]:
@@ -250,7 +253,10 @@ class Batched(Buyer):
 
 
 class Memory(Buyer):
-    """The product's own market, shared by all launches, at a provider that sells in bulk."""
+    """The product's own market, shared by all launches, at a provider that sells in bulk.
+
+    One call covers the zones of a region, as a call of `Batched` does.
+    """
 
     machines_per_call = 1000
 
@@ -279,17 +285,19 @@ class Memory(Buyer):
             under_way=self.under_way.values(),
             waiting={self.pool.name: len(self.waiting)},
             machines_per_call={H100.provider: self.machines_per_call},
+            covering_zones={H100.provider},
         )
-        calls: dict[Offering, list[float]] = {}
+        calls: dict[tuple[Offering, tuple[str, ...]], list[float]] = {}
         while self.waiting:
             choice = market.choose(self.pool, FirstAvailable(), {})
             if choice is None:
                 self._wake(market)
                 break
-            calls.setdefault(choice.offering, []).append(heapq.heappop(self.waiting))
-        for offering, wanted in calls.items():
+            call = calls.setdefault((choice.offering, choice.zones), [])
+            call.append(heapq.heappop(self.waiting))
+        for (offering, zones), wanted in calls.items():
             for first in range(0, len(wanted), self.machines_per_call):
-                self._launch(offering, wanted[first : first + self.machines_per_call])
+                self._launch(offering, zones, wanted[first : first + self.machines_per_call])
 
     def _wake(self, market: Market) -> None:
         opens_at = market.opens_at(self.pool)
@@ -298,29 +306,29 @@ class Memory(Buyer):
             self.woken_at = moment
             self.clock.at(moment, self._round)
 
-    def _launch(self, offering: Offering, wanted: Sequence[float]) -> None:
-        asked_at = self._now()
+    def _launch(self, offering: Offering, zones: tuple[str, ...], wanted: Sequence[float]) -> None:
+        asked_at, places = self._now(), in_zones(offering, zones)
         launches = [next(self.launches) for _ in wanted]
         for number in launches:
-            self.under_way[number] = UnderWay(offering=offering, asked_at=asked_at)
+            self.under_way[number] = UnderWay(offering=offering, zones=zones, asked_at=asked_at)
 
-        def answered(left: Sequence[float]) -> None:
+        def answered(left: Sequence[float], bought: Sequence[int]) -> None:
             for number in launches:
                 del self.under_way[number]
-            for _ in range(len(wanted) - len(left)):
+            for sold in bought:
                 self.stockouts = self.stockouts.after_sale(
-                    offering, asked_at=asked_at, now=self._now()
+                    OFFERINGS[sold], asked_at=asked_at, now=self._now()
                 )
-            if left:
+            for place in places if left else ():
                 # Further refusals of the same call only count towards the odds.
                 self.stockouts = self.stockouts.after_refusal(
-                    offering, Refusal.CAPACITY, "no", asked_at=asked_at, now=self._now()
+                    place, Refusal.CAPACITY, "no", asked_at=asked_at, now=self._now()
                 )
             for since in left:
                 heapq.heappush(self.waiting, since)
             self._round()
 
-        self.ask_many([OFFERINGS.index(offering)], wanted, answered)
+        self.ask_many([OFFERINGS.index(place) for place in places], wanted, answered)
 
     def _now(self) -> datetime:
         return NOW + timedelta(seconds=self.clock.now)

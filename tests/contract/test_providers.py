@@ -88,6 +88,24 @@ class TestSimulatedCloudThatForgetsSharedTokens(TestSimulatedCloud):
         on_virtual_time(story, habits)
 
 
+class TestSimulatedCloudThatCoversZones(TestSimulatedCloud):
+    def run(self, story: Story) -> None:
+        habits = Habits(
+            listing_lag_s=LAG_S,
+            machines_per_call=8,
+            remembers_shared_tokens=False,
+            covers_zones=True,
+            stock={"h100-8x": 99},
+        )
+        on_virtual_time(story, habits)
+
+    def sell_out(self, provider: Provider, zone: str) -> bool:
+        assert isinstance(provider, SimulatedCloud)
+        stock = {**(provider.habits.stock or {}), f"{zone}/h100-8x": 0}
+        provider.habits = replace(provider.habits, stock=stock)
+        return True
+
+
 def requests(count: int, *, group: str = "") -> list[ProvisionRequest]:
     each = [ProviderContract().numbered(number) for number in range(count)]
     return [evolve(request, group=group, group_size=count) for request in each]

@@ -18,6 +18,11 @@ FORGETFUL = replace(BULK, remembers_shared_tokens=False)
 """Like EC2: the token of a launch that shared a call does not stop it from buying again."""
 
 
+REGIONAL = replace(FORGETFUL, covers_zones=True)
+"""Like Compute Engine: one call covers the zones of a region."""
+ZONES = tuple(evolve(H100, zone=f"zone-{letter}") for letter in "abc")
+
+
 async def whole(world: World) -> None:
     await world.until(lambda: len(world.serving(TRAINING)) == 6, within_s=7200)
     await world.converge()
@@ -60,12 +65,36 @@ def test_a_pool_without_stock_probes_with_one_call_for_all_its_nodes() -> None:
     simulate(drought, seed=1, pools=[a_pool(size=6)], habits=habits)
 
 
+def test_a_call_buys_in_all_zones_of_a_region() -> None:
+    stock = {"zone-a/h100-8x": 1, "zone-b/h100-8x": 0, "zone-c/h100-8x": 9}
+    pool = a_pool(size=6, offerings=ZONES)
+    world = simulate(whole, seed=1, pools=[pool], habits=replace(REGIONAL, stock=stock))
+    assert provider_calls(world) == 1
+    bought_in = Counter(machine.request.zone for machine in world.cloud.alive())
+    recorded = Counter(x.place.zone for x in world.nodes(TRAINING) if x.place)
+    assert bought_in == recorded == {"zone-a": 1, "zone-c": 5}
+
+
+def test_a_region_without_stock_is_probed_with_one_call_for_all_its_zones() -> None:
+    def calls_in_ten_minutes(habits: Habits) -> int:
+        async def drought(world: World) -> None:
+            await world.clock.sleep(600)
+
+        pool = a_pool(size=6, offerings=ZONES)
+        sold_out = replace(habits, stock={"h100-8x": 0})
+        return provider_calls(simulate(drought, seed=1, pools=[pool], habits=sold_out))
+
+    assert 3 <= calls_in_ten_minutes(REGIONAL) * 2 < calls_in_ten_minutes(FORGETFUL)
+
+
 @pytest.mark.parametrize(
     "trouble",
     [Habits(lie=0.9), Habits(mute=0.9), Habits(both=0.9), Habits(hang=0.9)],
     ids=["lie", "mute", "both", "hang"],
 )
-@pytest.mark.parametrize("habits", [BULK, FORGETFUL], ids=["remembers", "forgets"])
+@pytest.mark.parametrize(
+    "habits", [BULK, FORGETFUL, REGIONAL], ids=["remembers", "forgets", "covers zones"]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_shared_call_with_a_fault_buys_one_machine_for_each_launch(
     seed: int, habits: Habits, trouble: Habits
@@ -78,7 +107,8 @@ def test_a_shared_call_with_a_fault_buys_one_machine_for_each_launch(
     troubled = replace(
         habits, lie=trouble.lie, mute=trouble.mute, both=trouble.both, hang=trouble.hang
     )
-    world = simulate(story, seed=seed, pools=[a_pool(size=6)], habits=troubled)
+    pool = a_pool(size=6, offerings=ZONES)
+    world = simulate(story, seed=seed, pools=[pool], habits=troubled)
     assert set(bought(world).values()) == {1}
 
 
@@ -96,8 +126,8 @@ async def a_busy_hour(world: World) -> None:
     await world.clock.sleep(10)
 
 
-POOL = a_pool(size=4, nodes_max=7)
-LOSING = replace(FORGETFUL, lie=0.3)
+POOL = a_pool(size=4, nodes_max=7, offerings=ZONES)
+LOSING = replace(REGIONAL, lie=0.3, stock={"zone-a/h100-8x": 1, "zone-b/h100-8x": 3})
 CHUNKS = 12
 
 
@@ -120,5 +150,10 @@ def test_a_crash_at_any_call_of_a_bulk_buyer_doubles_and_loses_no_machine(
 
 @pytest.mark.parametrize("seed", range(700, 710))
 def test_a_storm_at_a_bulk_provider_doubles_and_loses_no_machine(seed: int) -> None:
-    habits = replace(STORMY, machines_per_call=3, remembers_shared_tokens=bool(seed % 2))
+    habits = replace(
+        STORMY,
+        machines_per_call=3,
+        remembers_shared_tokens=bool(seed % 2),
+        covers_zones=bool(seed % 3),
+    )
     simulate(a_busy_hour, seed=seed, pools=[POOL], habits=habits, error_rate=0.1)

@@ -229,6 +229,7 @@ class ControlPlaneParts:
             vetoes=[budgets.veto],
             spans=self.opinions.stockout_spans,
             machines_per_call=self.guarded.machines_per_call,
+            covering_zones=self.guarded.covering_zones,
         )
         self.boots = BootMemory(self.clock, self.store)
         return SizingController(

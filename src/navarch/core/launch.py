@@ -1,5 +1,6 @@
 """Launches: attempts to buy a machine, and the pauses between them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -18,6 +19,7 @@ from navarch.core.errors import (
     RejectedError,
 )
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
+from navarch.core.records import evolve
 
 FIRST_PAUSE = timedelta(seconds=5)
 LONGEST_PAUSE = timedelta(minutes=5)
@@ -59,6 +61,11 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         place = self.zone or self.region
         return f"{self.instance_type} at {self.provider}" + (f" in {place}" if place else "")
+
+
+def in_zones(offering: Offering, zones: Iterable[str]) -> tuple[Offering, ...]:
+    """Return `offering`, and the same offering in each of these other zones."""
+    return (offering, *(evolve(offering, zone=zone) for zone in zones))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +141,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """A digest of the pool's `user_data` at the time of the request; None: not recorded."""
     gang: Gang | None = None
     """The gang it belongs to: the machine must be in the block of the gang."""
+    zones: tuple[str, ...] = ()
+    """Other zones of the offering's region in which the provider may start the machine instead.
+    Empty once the machine is known: `offering` then has its zone."""
     refused: str | None = None
     refusal: Refusal | None = None
     """The class of the provider's refusal; None also if the launch was abandoned here."""
@@ -150,6 +160,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The last proof that the machine is coming up, until its agent registers."""
     registered_at: datetime | None = None
     """When its agent first registered; None also for launches of older versions."""
+
+    @property
+    def offerings(self) -> tuple[Offering, ...]:
+        """The offering in every zone in which the machine may start, the preferred one first."""
+        return in_zones(self.offering, self.zones)
 
     @property
     def open(self) -> bool:

@@ -82,9 +82,12 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
         return launch
     price = instance.price_per_hour if launch.instance is None else None
     started = launch.pending and not pending
+    moved = instance.zone in launch.zones and launch.instance is None
     return evolve(
         launch,
         instance=instance.id,
+        offering=evolve(launch.offering, zone=instance.zone) if moved else launch.offering,
+        zones=(),
         public_address=instance.public_address or launch.public_address,
         private_address=instance.private_address or launch.private_address,
         price_per_hour=launch.price_per_hour if price is None else price,

@@ -24,13 +24,13 @@ def calls_for(
 ) -> list[list[Launch]]:
     """Return the launches of each provider call, in order.
 
-    A call is for one pool, offering and gang. It is for one launch at providers that are not in
-    `machines_per_call`, and for the launches in `alone`.
+    A call is for one pool, gang and offering, in the same zones. It is for one launch at providers
+    that are not in `machines_per_call`, and for the launches in `alone`.
     """
     calls: list[list[Launch]] = []
     open_calls: dict[object, list[Launch]] = {}
     for launch in launches:
-        alike = (launch.pool, launch.offering, launch.gang)
+        alike = (launch.pool, launch.offering, launch.zones, launch.gang)
         size = 1 if launch.token in alone else machines_per_call.get(launch.offering.provider, 1)
         call = open_calls.setdefault(alike, []) if size > 1 else []
         if not call:

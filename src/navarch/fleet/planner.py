@@ -217,7 +217,7 @@ class _Launches:
         if choice is None:
             self.refused = True
             return None
-        return self._written(node, choice.offering), choice.table
+        return self._written(node, choice.offering, zones=choice.zones), choice.table
 
     def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], str] | None:
         """Return launch attempts for a whole gang at one offering; None while not for sale."""
@@ -236,7 +236,13 @@ class _Launches:
         found = Gang(id=gang, nodes=len(names), offering=choice.offering)
         return [self._written(name, found.offering, found) for name in names], choice.table
 
-    def _written(self, node: NodeId, offering: Offering, gang: Gang | None = None) -> Launch:
+    def _written(
+        self,
+        node: NodeId,
+        offering: Offering,
+        gang: Gang | None = None,
+        zones: tuple[str, ...] = (),
+    ) -> Launch:
         self._held[offering.provider] += 1
         self.written += 1
         if self.quarantined and (place := scopes(offering)[0]) in self.quarantined:
@@ -251,6 +257,7 @@ class _Launches:
             price_per_hour=offering.price_per_hour,
             told=self.pool.tells,
             gang=gang,
+            zones=zones,
         )
 
     def _exceeds_allowance(self, machines: int) -> bool:

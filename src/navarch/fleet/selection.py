@@ -10,8 +10,9 @@ from operator import attrgetter
 import msgspec
 
 from navarch.core.ids import PoolName, ProviderName
-from navarch.core.launch import Gang, Offering
+from navarch.core.launch import Gang, Offering, Refusal, in_zones
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 from navarch.fleet.launch_breaker import QuarantinedOffering
 from navarch.fleet.stockouts import Closure, Scope, Stockouts, scopes
 from navarch.ports.provider import ProvisionOption, ProvisionScheduler
@@ -45,6 +46,14 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     offering: Offering
     asked_at: datetime
     gang: Gang | None = None
+    zones: tuple[str, ...] = ()
+    """Other zones in which its machine may start."""
+
+    @property
+    def parts(self) -> set[Scope]:
+        """The parts of the market that it tries."""
+        gang = self.gang.nodes if self.gang else 0
+        return {x for place in in_zones(self.offering, self.zones) for x in scopes(place, gang)}
 
 
 Reservation = tuple[ProviderName, str]
@@ -90,14 +99,14 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     offering: Offering
     rows: tuple[Row, ...]
+    zones: tuple[str, ...] = ()
+    """Other zones that the same call covers."""
 
     @property
     def table(self) -> str:
         """The choice as lines of text, for explanations."""
-        lines = [
-            f"{'→' if row.option.offering == self.offering else ' '} {row}"
-            for row in self.rows[:ROWS_MAX]
-        ]
+        asked = in_zones(self.offering, self.zones)
+        lines = [f"{'→' if x.option.offering in asked else ' '} {x}" for x in self.rows[:ROWS_MAX]]
         if len(self.rows) > ROWS_MAX:
             lines.append(f"  … and {len(self.rows) - ROWS_MAX} more")
         return "\n".join(lines)
@@ -120,10 +129,12 @@ class Market:
         reserved: Mapping[Reservation, int] | None = None,
         waiting: Mapping[PoolName, int] | None = None,
         machines_per_call: Mapping[ProviderName, int] | None = None,
+        covering_zones: Collection[ProviderName] = (),
     ) -> None:
         """Set up the round; `reserved` counts the machines already taken from each reservation.
 
-        `machines_per_call` names the providers that start many machines in one call.
+        `machines_per_call` names the providers that start many machines in one call, and
+        `covering_zones` those that do so in several zones of a region.
         """
         self._stockouts = stockouts
         self.waiting = dict(waiting or {})
@@ -134,6 +145,7 @@ class Market:
         self._vetoes = vetoes
         self._probes: dict[Scope, int] = {}
         self._machines_per_call = machines_per_call or {}
+        self._covering_zones = covering_zones
         self._room: dict[tuple[PoolName, Offering], int] = {}
         """How many more machines the last call of a pool at an offering can take."""
         self._taken: list[Take] = []
@@ -174,10 +186,18 @@ class Market:
                 offering = row.option.offering
                 if row.bar is None and offering in allowed:
                     machines = gang or 1
-                    self._add_to_call(pool, offering, machines, gang)
+                    places = [x.option.offering for x in rows if not x.quarantined]
+                    proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
+                    others = [
+                        x
+                        for x in (places if self._may_cover_zones(offering, gang) else ())
+                        if x in allowed and self._joins(x, proposal, quarantined)
+                    ]
+                    self._add_to_call(pool, [offering, *others], machines, gang)
                     self._taken += [(pool, offering)] * machines
                     self._reserved[offering.provider, offering.reservation] += machines
-                    return Choice(offering=offering, rows=tuple(rows))
+                    zones = tuple(other.zone for other in others)
+                    return Choice(offering=offering, rows=tuple(rows), zones=zones)
         # The usual case in a drought, evaluated often: nothing needs a score.
         first = allowed[0] if allowed else pool.offerings[0]
         self.turned_away[pool.name] = (first, bars[first])
@@ -309,20 +329,64 @@ class Market:
             joins_call = self._room.get((pool.name, offering), 0) >= (gang or 1)
             if not joins_call and self._probing(scope, closure.since) >= closure.allowance:
                 return f"half open, and others are trying: {closure.reason}"
-        place = quarantined.get(scopes(offering)[0]) if quarantined else None
+        proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
+        return self._forbidden(proposal, gang or 1, quarantined)
+
+    def _forbidden(
+        self,
+        proposal: ProposedLaunch,
+        machines: int,
+        quarantined: Mapping[Scope, QuarantinedOffering],
+    ) -> str | None:
+        """Return why that many machines must not be bought, whether they are sold out or not."""
+        place = quarantined.get(scopes(proposal.offering)[0]) if quarantined else None
         if place is not None and (why := place.bar(self._now)) is not None:
             return why
-        proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
-        return self._veto(proposal, gang or 1)
+        return self._veto(proposal, machines)
 
-    def _add_to_call(self, pool: Pool, offering: Offering, machines: int, gang: int) -> None:
+    def _may_cover_zones(self, offering: Offering, gang: int) -> bool:
+        """Return whether a call for `offering` may cover other zones of its region too.
+
+        A gang is in one block, and a reservation in one zone.
+        """
+        in_one_zone = gang or offering.reservation or not offering.zone
+        return not in_one_zone and offering.provider in self._covering_zones
+
+    def _joins(
+        self,
+        other: Offering,
+        proposal: ProposedLaunch,
+        quarantined: Mapping[Scope, QuarantinedOffering],
+    ) -> bool:
+        """Return whether a call for the proposed launch also covers `other`.
+
+        That is the same offering in another zone. If it was sold out, it joins even before its
+        pause is over: the pause saves calls, and here it costs none.
+        """
+        offering = proposal.offering
+        if other == offering or not other.zone or evolve(other, zone=offering.zone) != offering:
+            return False
+        closures = self._stockouts.against(other, self._now)
+        if any(closure.refusal is not Refusal.CAPACITY for _, closure in closures):
+            return False
+        return self._forbidden(evolve(proposal, offering=other), 1, quarantined) is None
+
+    def _add_to_call(
+        self, pool: Pool, offerings: Sequence[Offering], machines: int, gang: int
+    ) -> None:
         """Count a probe, unless the machines fit into the call of one that is counted already."""
-        room = self._room.get((pool.name, offering), 0)
+        room = self._room.get((pool.name, offerings[0]), 0)
         if room < machines:
-            for scope, closure in self._stockouts.against(offering, self._now, gang):
-                self._probes[scope] = self._probing(scope, closure.since) + 1
-            room = self._machines_per_call.get(offering.provider, 0)
-        self._room[pool.name, offering] = room - machines
+            closures = {
+                scope: closure.since
+                for offering in offerings
+                for scope, closure in self._stockouts.against(offering, self._now, gang)
+            }
+            for scope, since in closures.items():
+                self._probes[scope] = self._probing(scope, since) + 1
+            room = self._machines_per_call.get(offerings[0].provider, 0)
+        for offering in offerings:
+            self._room[pool.name, offering] = room - machines
 
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many probes of that part of the market are under way.
@@ -339,10 +403,10 @@ class Market:
         patient_since = self._now - PROBE_PATIENCE + timedelta.resolution
         trying: dict[object, datetime] = {}
         for place, x in enumerate(self._under_way):
-            parts = scopes(x.offering, x.gang.nodes if x.gang else 0)
-            if x.asked_at >= max(since, patient_since) and scope in parts:
+            if x.asked_at >= max(since, patient_since) and scope in x.parts:
                 in_bulk = x.offering.provider in self._machines_per_call
-                who = x.gang.id if x.gang else (x.offering, x.asked_at) if in_bulk else place
+                call = (x.offering, x.zones, x.asked_at)
+                who = x.gang.id if x.gang else call if in_bulk else place
                 trying[who] = max(x.asked_at, trying.get(who, x.asked_at))
         return sorted(trying.values())
 

@@ -15,7 +15,7 @@ import msgspec
 
 from navarch.core.event import Event
 from navarch.core.ids import ProviderName
-from navarch.core.launch import HUMAN_PAUSE, Launch, Offering, Refusal
+from navarch.core.launch import HUMAN_PAUSE, Launch, Offering, Refusal, in_zones
 from navarch.core.records import evolve
 
 QUIET = timedelta(minutes=30)
@@ -108,6 +108,14 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
             return evolve(narrow, gang=gang)
         case _:
             return narrow
+
+
+def refused_at(offering: Offering, zones: Iterable[str], refusal: Refusal) -> tuple[Offering, ...]:
+    """Return the offerings that a refusal of a call to `offering` and these zones is about.
+
+    A call finds no machine only if every zone is sold out. Other refusals are about the first one.
+    """
+    return in_zones(offering, zones if refusal is Refusal.CAPACITY else ())
 
 
 class Closure(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,6 +258,8 @@ def refusal_facts(launch: Launch) -> Mapping[str, str]:
     """Return the facts that the journal keeps of a refused launch."""
     assert launch.refusal is not None, launch.token
     facts = closure_facts(launch.offering, launch.refusal, launch.asked_at)
+    if launch.zones:
+        facts["zones"] = " ".join(launch.zones)
     # A full block is no evidence about an offering if the gang has a machine there.
     return {**facts, "gang": launch.gang.id} if launch.gang else facts
 
@@ -302,11 +312,14 @@ def after_event(stockouts: Stockouts, event: Event) -> Stockouts:
         spot=facts["capacity_type"] == "spot",
         reservation=facts.get("reservation", ""),
     )
-    return stockouts.after_refusal(
-        offering,
-        Refusal(facts["refusal"]),
-        event.reason,
-        asked_at=datetime.fromisoformat(facts["asked_at"]),
-        now=event.at,
-        gang=int(facts.get("gang_nodes", "0")),
-    )
+    refusal = Refusal(facts["refusal"])
+    for place in refused_at(offering, facts.get("zones", "").split(), refusal):
+        stockouts = stockouts.after_refusal(
+            place,
+            refusal,
+            event.reason,
+            asked_at=datetime.fromisoformat(facts["asked_at"]),
+            now=event.at,
+            gang=int(facts.get("gang_nodes", "0")),
+        )
+    return stockouts

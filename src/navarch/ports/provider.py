@@ -37,6 +37,9 @@ class ProvisionRequest(msgspec.Struct, frozen=True, kw_only=True):
     creates what its cloud needs with the first request: a placement group, a policy."""
     group_size: int = 0
     """The number of machines of the group, for clouds that need it in advance."""
+    zones: Sequence[str] = ()
+    """Other zones of the region in which the machine may start instead, only for `provision_many`
+    of a provider that `covers_zones`."""
 
 
 class Provider(Protocol):
@@ -123,6 +126,10 @@ class ProvisionsMany(Protocol):
         have had the time to show its result.
         """
 
+    @property
+    def covers_zones(self) -> bool:
+        """Whether one call can start machines in several zones of a region."""
+
     async def provision_many(
         self, requests: Sequence[ProvisionRequest]
     ) -> Sequence[Instance | ProviderError]:
@@ -130,6 +137,8 @@ class ProvisionsMany(Protocol):
 
         The requests differ only in their tokens, names, labels and user data. Requests for a whole
         group are all fulfilled or all refused. An error that is raised applies to every request.
+        With `zones`, the machines start in any of these zones and the first one, and CapacityError
+        means that no more are left in any of them; every other refusal is about the first zone.
         """
 
 

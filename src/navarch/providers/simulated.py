@@ -32,6 +32,7 @@ from navarch.core.instance import (
     Notice,
     Topology,
 )
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
 
@@ -82,9 +83,11 @@ class Habits:
     """The most machines of one call; with 1, every machine needs a call of its own."""
     remembers_shared_tokens: bool = True
     """True if a launch of a call for several machines can be repeated safely by itself."""
+    covers_zones: bool = False
+    """True if one call can start machines in several zones."""
     stock: Mapping[str, int] | None = None
     """The most concurrent machines of each type; None: no limit. An entry `TYPE spot` counts spot
-    machines separately."""
+    machines separately, and an entry `ZONE/TYPE` those of that zone."""
     reservations: Mapping[str, int] = field(default_factory=dict)
     """The number of machines in each reservation, in addition to the stock."""
     blocks: Mapping[str, int] | None = None
@@ -231,11 +234,18 @@ class SimulatedCloud:
         await self._answer(trouble)
         return self._instance(machine, InstanceStatus.PENDING)
 
+    @property
+    def covers_zones(self) -> bool:
+        """True if one call can start machines in several zones."""
+        return self.habits.covers_zones
+
     async def provision_many(
         self, requests: Sequence[ProvisionRequest]
     ) -> Sequence[Instance | ProviderError]:
         """Start as many of these machines as there are, or fail with a drawn fault."""
-        assert 1 < len(requests) <= self.habits.machines_per_call, len(requests)
+        assert len(requests) <= self.habits.machines_per_call, len(requests)
+        assert len(requests) > 1 or requests[0].zones, requests[0].token
+        assert not requests[0].zones or self.habits.covers_zones, requests[0].token
         await self._suffer_outage(requests[0].zone)
         refusal = self._refusal(requests[0])
         trouble = self._trouble("both", "mute", "lie", "hang")
@@ -434,6 +444,9 @@ class SimulatedCloud:
         if stock is None:
             return math.inf
         bought = [m.request for m in self.alive() if not m.request.reservation]
+        in_zone = f"{request.zone}/{request.instance_type}"
+        if in_zone in stock:
+            return stock[in_zone] - sum(f"{x.zone}/{x.instance_type}" == in_zone for x in bought)
         if _shelf(request) in stock:
             return stock[_shelf(request)] - sum(_shelf(x) == _shelf(request) for x in bought)
         kind = request.instance_type
@@ -477,8 +490,10 @@ class SimulatedCloud:
         machines: list[Machine | None] = []
         for request in requests:
             wanted = len(requests) - sum(x is not None for x in machines) if whole else 1
-            sold = self._in_stock(request, wanted) and not self._over_quota(request)
-            machines.append(self._launch(request, wanted) if sold else None)
+            placed = [request, *(_in_zone(request, zone) for zone in request.zones)]
+            in_stock = [x for x in placed if self._in_stock(x, wanted)]
+            sold = in_stock and not self._over_quota(request)
+            machines.append(self._launch(in_stock[0], wanted) if sold else None)
         self._shared_calls[tokens] = machines
         if not self.habits.remembers_shared_tokens:
             self._forgotten.update(tokens)
@@ -615,6 +630,11 @@ class SimulatedCloud:
 
     def _strikes(self, share: float) -> bool:
         return self.entropy.uniform(0, 1) < share
+
+
+def _in_zone(request: ProvisionRequest, zone: str) -> ProvisionRequest:
+    """Return the request for that zone alone."""
+    return evolve(request, zone=zone, zones=())
 
 
 def _shelf(request: ProvisionRequest) -> str:

@@ -82,6 +82,15 @@ class ProviderContract:
         del provider, error
         return False
 
+    def sell_out(self, provider: Provider, zone: str) -> bool:
+        """Make the type of `request` sold out in that zone, until `recover`."""
+        del provider, zone
+        return False
+
+    def other_zone(self) -> str:
+        """Return another zone of the region of `request`."""
+        return "zone-2"
+
     def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
         """Lose the responses to launches; `effect`: the launches take effect nevertheless."""
         del provider, effect
@@ -431,6 +440,53 @@ class ProviderContract:
         alive = [x.id for x in await provider.list_instances() if x.status.alive]
         assert sorted(alive) == sorted(ids_of(first))
 
+    @story
+    async def test_a_call_for_several_zones_starts_machines_where_there_are_any(
+        self, provider: Provider
+    ) -> None:
+        many = covers_zones(provider)
+        first, other = self.request().zone, self.other_zone()
+        if not self.sell_out(provider, first):
+            pytest.skip("zones cannot be sold out here")
+        requests = [self.in_zones(number) for number in range(3)]
+        results = await many.provision_many(requests)
+        assert {x.zone for x in results if isinstance(x, Instance)} == {other}
+        await self.settle()
+        self.recover(provider)
+        listed = [x for x in await provider.list_instances() if x.status.alive]
+        assert sorted(x.id for x in listed) == sorted(ids_of(results))
+        assert {(x.labels["navarch-token"], x.zone) for x in listed} == {
+            (f"n-{number}", other) for number in range(3)
+        }
+
+    @story
+    async def test_a_call_for_several_zones_that_are_all_sold_out_is_refused(
+        self, provider: Provider
+    ) -> None:
+        many = covers_zones(provider)
+        if not all(self.sell_out(provider, x) for x in (self.request().zone, self.other_zone())):
+            pytest.skip("zones cannot be sold out here")
+        results = await results_of(many, [self.in_zones(number) for number in range(3)])
+        assert [type(result) for result in results] == [CapacityError] * 3
+        await self.settle()
+        self.recover(provider)
+        assert not [x for x in await provider.list_instances() if x.status.alive]
+
+    @story
+    async def test_one_machine_can_be_requested_in_several_zones(self, provider: Provider) -> None:
+        many = covers_zones(provider)
+        (result,) = await many.provision_many([self.in_zones(0)])
+        assert isinstance(result, Instance)
+        (again,) = await many.provision_many([self.in_zones(0)])
+        assert isinstance(again, Instance)
+        await self.settle()
+        alive = [x.id for x in await provider.list_instances() if x.status.alive]
+        assert alive == [result.id] == [again.id]
+
+    def in_zones(self, number: int) -> ProvisionRequest:
+        """Return a numbered request that may start in a second zone too."""
+        return evolve(self.numbered(number), zones=(self.other_zone(),))
+
     def numbered(self, number: int) -> ProvisionRequest:
         """Return a request with its own token and name."""
         token = f"n-{number}"
@@ -464,6 +520,14 @@ def sells_many(provider: Provider) -> ProvisionsMany:
     if not isinstance(provider, ProvisionsMany) or provider.machines_per_call < 3:
         pytest.skip("every machine needs a call of its own here")
     return provider
+
+
+def covers_zones(provider: Provider) -> ProvisionsMany:
+    """Return a provider whose calls cover several zones; skip the test of any other."""
+    many = sells_many(provider)
+    if not many.covers_zones:
+        pytest.skip("a call is for one zone here")
+    return many
 
 
 async def results_of(

@@ -15,6 +15,7 @@ from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
 from navarch.core.node import Phase
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
@@ -31,9 +32,12 @@ class BulkCloud:
     buys_once_per_token = True
     buys_many_once_per_token = False
     machines_per_call = 8
+    covers_zones = True
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
+        self.zones: list[Sequence[str]] = []
+        """The other zones of each call."""
         self.errors: dict[str, ProviderError] = {}
         """The results of nodes that get no machine."""
         self.returns_too_few = False
@@ -48,6 +52,7 @@ class BulkCloud:
         self, requests: Sequence[ProvisionRequest]
     ) -> Sequence[Instance | ProviderError]:
         self.calls.append([request.name for request in requests])
+        self.zones.append(requests[0].zones)
         results = [self.errors.get(x.name) or _machine(x) for x in requests]
         return results[:-1] if self.returns_too_few else results
 
@@ -220,5 +225,26 @@ def test_a_launch_that_may_have_a_machine_is_not_withdrawn() -> None:
         site.observations.listed_at[H100.provider] = NOW
         await site.round()
         assert site.cloud.calls == [[NODES[0]]]
+
+    run(story)
+
+
+def test_a_launch_for_several_zones_is_not_repeated_before_listings_settle() -> None:
+    async def story(site: Site) -> None:
+        alone = NODES[0]
+        node = site.store.fleet().nodes[alone]
+        assert node.launch is not None
+        covering = evolve(node, launch=evolve(node.launch, zones=("zone-2",)))
+        await site.store.commit(Change(nodes=[covering]), based_on=site.store.fleet().revision)
+        site.cloud.errors = {alone: OutcomeUnknownError("lost")}
+        await site.round()
+        began = site.clock.now()
+        site.observations.listed_at[H100.provider] = began + timedelta(seconds=10)
+        await site.round(after_s=60)
+        assert site.cloud.calls == [[alone], NODES[1:]]
+        site.observations.listed_at[H100.provider] = began + timedelta(seconds=600)
+        await site.round(after_s=600)
+        assert site.cloud.calls == [[alone], NODES[1:], [alone]]
+        assert site.cloud.zones == [("zone-2",), (), ("zone-2",)]
 
     run(story)

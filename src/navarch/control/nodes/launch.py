@@ -153,7 +153,7 @@ class LaunchController(NodeController):
                 wanted.append(launch)
         for launch in wanted:
             observed.unsure_since[launch.token] = self._clock.now()
-            if len(wanted) > 1:
+            if len(wanted) > 1 or launch.zones:
                 observed.shared.add(launch.token)
         if not wanted:
             return
@@ -209,6 +209,7 @@ class LaunchController(NodeController):
             instance_type=launch.offering.instance_type,
             region=launch.offering.region,
             zone=launch.offering.zone,
+            zones=launch.zones,
             spot=launch.offering.spot,
             ssh_keys=pool.ssh_keys,
             labels={**pool.labels, **self._store.cluster.labels(owner)},

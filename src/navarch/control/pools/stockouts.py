@@ -1,7 +1,7 @@
 """Stockouts: what providers refused lately, learned from commits and read again at the start."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 from navarch.control.runtime.journal import read_journal
@@ -10,7 +10,14 @@ from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
-from navarch.fleet.stockouts import SPANS, Spans, Stockouts, after_event, stockouts_from_journal
+from navarch.fleet.stockouts import (
+    SPANS,
+    Spans,
+    Stockouts,
+    after_event,
+    refused_at,
+    stockouts_from_journal,
+)
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -30,12 +37,14 @@ class StockoutMemory:
         spans: Spans = SPANS,
         *,
         machines_per_call: Mapping[ProviderName, int] | None = None,
+        covering_zones: Collection[ProviderName] = (),
     ) -> None:
         self._clock = clock
         self._store = store
         self._vetoes = vetoes
         self._spans = spans
         self._machines_per_call = machines_per_call or {}
+        self._covering_zones = covering_zones
         self._stockouts: Stockouts | None = None
         self._missed: list[Committed] = []
         self._under_way: dict[Token, UnderWay] = {}
@@ -67,6 +76,7 @@ class StockoutMemory:
             reserved=Counter(self._reserved.values()) if self._reserved else None,
             waiting=self.market.waiting,
             machines_per_call=self._machines_per_call,
+            covering_zones=self._covering_zones,
         )
 
     def closed(self, offering: Offering) -> tuple[str, datetime] | None:
@@ -116,7 +126,10 @@ class StockoutMemory:
             return
         if launch.open:
             self._under_way[launch.token] = UnderWay(
-                offering=launch.offering, asked_at=launch.asked_at, gang=launch.gang
+                offering=launch.offering,
+                zones=launch.zones,
+                asked_at=launch.asked_at,
+                gang=launch.gang,
             )
         if launch.offering.reservation:
             self._reserved[node.id] = (launch.offering.provider, launch.offering.reservation)
@@ -130,13 +143,14 @@ class StockoutMemory:
             if launch.refusal is None or launch.refused_at is None:
                 continue
             if not _has_machines(committed.after, launch):
-                stockouts = stockouts.after_refusal(
-                    launch.offering,
-                    launch.refusal,
-                    launch.refused or "",
-                    asked_at=launch.asked_at,
-                    now=launch.refused_at,
-                )
+                for offering in refused_at(launch.offering, launch.zones, launch.refusal):
+                    stockouts = stockouts.after_refusal(
+                        offering,
+                        launch.refusal,
+                        launch.refused or "",
+                        asked_at=launch.asked_at,
+                        now=launch.refused_at,
+                    )
         for event in committed.change.events:
             if event.kind == "gang.given_up":
                 stockouts = after_event(stockouts, event)

@@ -60,6 +60,7 @@ class GuardedProvider:
         self.may_ask_again_after = timedelta(0) if once else self.settles_after
         many = provider if isinstance(provider, ProvisionsMany) else None
         self.machines_per_call = 1 if many is None else many.machines_per_call
+        self.covers_zones = self.machines_per_call > 1 and bool(many and many.covers_zones)
         many_once = once and (
             self.machines_per_call == 1 or bool(many and many.buys_many_once_per_token)
         )
@@ -81,7 +82,7 @@ class GuardedProvider:
         """Start machines in one call; return the machine or the error of each request, in order."""
         provider = self._provider
         try:
-            if len(requests) == 1:
+            if len(requests) == 1 and not requests[0].zones:
                 return [await self.provision(requests[0])]
             assert isinstance(provider, ProvisionsMany), self.name
             results = await self._in_time(
@@ -229,3 +230,8 @@ class Providers:
     def machines_per_call(self) -> Mapping[ProviderName, int]:
         """The most machines of one call, at each provider that starts many at once."""
         return {x.name: x.machines_per_call for x in self if x.machines_per_call > 1}
+
+    @property
+    def covering_zones(self) -> frozenset[ProviderName]:
+        """The providers that start machines in several zones of a region with one call."""
+        return frozenset(x.name for x in self if x.covers_zones)

@@ -231,6 +231,11 @@ class LeaderProvider:
         """Whether a launch of a shared call can be repeated by itself."""
         return self.cloud.buys_many_once_per_token
 
+    @property
+    def covers_zones(self) -> bool:
+        """Whether one call can start machines in several zones."""
+        return self.cloud.covers_zones
+
     def provision_many(
         self, requests: Sequence[ProvisionRequest]
     ) -> Coroutine[Any, Any, Sequence[Instance | ProviderError]]:
