@@ -62,10 +62,13 @@ def now_and_then() -> Callable[[HttpRequest], Fault]:
     return fault
 
 
-def build_gcp(local: LocalCompute, clock: Clock, offload: Offload) -> Provider:
+def build_gcp(
+    local: LocalCompute, clock: Clock, offload: Offload, *, machines_per_call: int = 1
+) -> Provider:
     local.now_s = asyncio.get_running_loop().time
     client = ComputeClient(offload, project=PROJECT, endpoint=local.url, credentials=anonymous)
-    return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
+    settings = GcpSettings(name="gcp", project=PROJECT, machines_per_call=machines_per_call)
+    return GcpCloud(clock, client, settings)
 
 
 def at_gcp(wire: CrashPoint) -> tuple[SweptFleet, int, int]:
@@ -75,6 +78,21 @@ def at_gcp(wire: CrashPoint) -> tuple[SweptFleet, int, int]:
         swept = sweep_once(
             partial(build_gcp, local),
             AT_GCP,
+            alive=lambda: {f"{machine.zone}/{machine.name}" for machine in local.alive()},
+            wire=wire,
+        )
+        return swept, len(local.alive()), len(local.machines)
+
+
+def at_gcp_in_bulk(wire: CrashPoint) -> tuple[SweptFleet, int, int]:
+    """The same with calls for many machines in three zones, the first of which is sold out."""
+    zones = [evolve(AT_GCP, zone=f"us-central1-{letter}") for letter in "abc"]
+    with local_compute(lag_s=20.0) as local:
+        local.stock = {"us-central1-a": 0, "us-central1-b": 1}
+        local.wire.fault = now_and_then()
+        swept = sweep_once(
+            partial(build_gcp, local, machines_per_call=16),
+            *zones,
             alive=lambda: {f"{machine.zone}/{machine.name}" for machine in local.alive()},
             wire=wire,
         )
@@ -113,7 +131,7 @@ def least_gap(moments_s: Sequence[float]) -> float:
     return min(later - sooner for sooner, later in pairwise(moments_s)) + 1e-6
 
 
-CLOUDS = {"gcp": at_gcp, "lambda": at_lambda}
+CLOUDS = {"gcp": at_gcp, "gcp in bulk": at_gcp_in_bulk, "lambda": at_lambda}
 
 
 def untouched(cloud: str) -> CrashPoint:

@@ -1,6 +1,7 @@
 """The Google Cloud provider: the official client against Google's published schema."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from navarch.core.errors import (
     TransientError,
 )
 from navarch.core.ids import InstanceId, Token
-from navarch.core.instance import InstanceStatus, NoticeKind
+from navarch.core.instance import Instance, InstanceStatus, NoticeKind
 from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.gcp.client import COMPUTE, ComputeClient, anonymous, credentials_for
@@ -47,6 +48,7 @@ from navarch.testing.provider_contract import Story
 
 Scenario = Callable[[GcpCloud, LocalCompute], Awaitable[None]]
 SETTINGS = GcpSettings(name="gcp", project=PROJECT)
+BULK = replace(SETTINGS, machines_per_call=16)
 
 
 def run_story(scenario: Scenario, settings: GcpSettings = SETTINGS, **local: Any) -> LocalCompute:
@@ -125,6 +127,27 @@ class TestGcp(LoopbackContract):
             region="us-central1",
             zone="us-central1-a",
         )
+
+
+class TestGcpThatSellsInBulk(TestGcp):
+    def run(self, story: Story) -> None:
+        async def scenario(cloud: GcpCloud, local: LocalCompute) -> None:
+            self.local, self.wire = local, local.wire
+            await story(cloud)
+
+        run_story(scenario, BULK, lag_s=20.0)
+
+    def sell_out(self, provider: Provider, zone: str) -> bool:
+        del provider
+        self.local.sold_out.add(zone)
+        return True
+
+    def other_zone(self) -> str:
+        return "us-central1-b"
+
+    def recover(self, provider: Provider) -> None:
+        super().recover(provider)
+        self.local.sold_out.clear()
 
 
 def test_the_schema_rejects_unknown_fields() -> None:
@@ -597,3 +620,149 @@ def test_concurrent_calls_on_real_threads_with_one_token_buy_one_machine() -> No
             asyncio.run(main(compute))
     finally:
         threads.close()
+
+
+def many(count: int, **changes: Any) -> list[ProvisionRequest]:
+    return [evolve(TestGcp().numbered(number), **changes) for number in range(count)]
+
+
+ANYWHERE = ("us-central1-b", "us-central1-c")
+
+
+def posts(compute: LocalCompute) -> list[str]:
+    return [request.path for request in compute.wire.requests if request.method == "POST"]
+
+
+def test_one_call_starts_machines_in_every_zone_with_stock() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.stock = {"us-central1-a": 1, "us-central1-b": 0, "us-central1-c": 2}
+        results = await cloud.provision_many(many(5, zones=ANYWHERE))
+        zones = [x.zone if isinstance(x, Instance) else type(x).__name__ for x in results]
+        assert sorted(zones) == [*["CapacityError"] * 2, "us-central1-a", *["us-central1-c"] * 2]
+        assert len(posts(compute)) == 1
+        await asyncio.sleep(60)
+        listed = {x.labels["navarch-token"]: x.id for x in await cloud.list_instances()}
+        bought = [x for x in results if isinstance(x, Instance)]
+        assert listed == {x.labels["navarch-token"]: x.id for x in bought}
+
+    run_story(scenario, BULK)
+
+
+def test_no_machine_starts_in_a_zone_that_was_not_requested() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.reverse_zones = True
+        results = await cloud.provision_many(many(3, zones=("us-central1-b",)))
+        assert {x.zone for x in results if isinstance(x, Instance)} == {"us-central1-b"}
+
+    run_story(scenario, BULK)
+
+
+@pytest.mark.parametrize(("stock", "machines"), [(3, 0), (4, 4)])
+def test_a_whole_group_starts_in_one_block_or_nothing_of_it(stock: int, machines: int) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.stock = {"us-central1-a": stock}
+        with contextlib.suppress(CapacityError):
+            await cloud.provision_many(many(4, group="training-g0", group_size=4))
+        assert len(compute.alive()) == machines
+        policies = {str(m.body["resourcePolicies"]) for m in compute.alive()}
+        assert len(policies) == (1 if machines else 0)
+
+    run_story(scenario, BULK)
+
+
+def test_machines_with_different_user_data_take_a_call_each() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        own = [evolve(x, user_data=f"#!/bin/sh\n#{n}") for n, x in enumerate(many(3))]
+        results = await cloud.provision_many(own)
+        assert all(isinstance(x, Instance) for x in results)
+        assert len(posts(compute)) == 3
+
+    run_story(scenario, BULK)
+
+
+@pytest.mark.parametrize("zones", [(), ANYWHERE])
+def test_machines_with_different_user_data_take_one_call_if_there_are_none(
+    zones: tuple[str, ...],
+) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.sold_out |= {"us-central1-a", *ANYWHERE}
+        own = [evolve(x, user_data=f"#!/bin/sh\n#{n}") for n, x in enumerate(many(3, zones=zones))]
+        results = await cloud.provision_many(own)
+        assert [type(x) for x in results] == [CapacityError] * 3
+        assert len(posts(compute)) == 1
+
+    run_story(scenario, BULK)
+
+
+def test_a_mistake_about_another_zone_does_not_keep_the_first_one_from_being_used() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
+        (result,) = await cloud.provision_many(many(1, zones=("us-central1-x",)))
+        assert isinstance(result, Instance)
+        assert result.zone == "us-central1-a"
+
+    run_story(scenario, BULK)
+
+
+def test_an_account_that_may_not_read_the_zones_of_a_region_buys_in_the_first_zone() -> None:
+    def denied(request: HttpRequest) -> Fault:
+        hidden = request.path.endswith("/regions/us-central1")
+        return refusal(403, "forbidden", "no") if hidden else None
+
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.fault = denied
+        results = await cloud.provision_many(many(2, zones=ANYWHERE))
+        assert [x.zone for x in results if isinstance(x, Instance)] == ["us-central1-a"] * 2
+
+    run_story(scenario, BULK)
+
+
+def test_a_slow_call_for_many_counts_the_machines_that_are_being_created() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
+        async with asyncio.timeout(60):
+            results = await cloud.provision_many(many(3, zones=ANYWHERE))
+        assert all(isinstance(x, Instance) for x in results)
+
+    run_story(scenario, BULK, insert_s=300.0)
+
+
+def test_machines_that_cannot_be_looked_up_after_their_call_may_exist() -> None:
+    def hidden(request: HttpRequest) -> Fault:
+        listing = request.path.endswith("/aggregated/operations")
+        return refusal(503, "backendError", "later") if listing else None
+
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.fault = hidden
+        with pytest.raises(OutcomeUnknownError):
+            await cloud.provision_many(many(3))
+        assert len(compute.alive()) == 3
+
+    run_story(scenario, BULK)
+
+
+def test_a_call_that_failed_for_some_machines_is_not_made_again_for_all() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.stock, compute.complains = {"us-central1-a": 2, "us-central1-b": 0}, True
+        results = await cloud.provision_many(many(3, zones=("us-central1-b",)))
+        kinds = sorted(type(x).__name__ for x in results)
+        assert kinds == ["CapacityError", "Instance", "Instance"]
+        assert len(compute.alive()) == 2
+        assert len(posts(compute)) == 1
+
+    run_story(scenario, BULK, insert_s=0.0)
+
+
+def test_a_name_that_is_taken_leaves_the_outcome_unknown() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
+        one = many(1)
+        await cloud.provision(one[0])
+        results = await cloud.provision_many(many(2))
+        assert [type(x) for x in results] == [OutcomeUnknownError, Instance]
+
+    run_story(scenario, BULK)
+
+
+def test_machines_of_a_queue_take_a_call_each() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
+        assert cloud.machines_per_call == 1
+
+    run_story(scenario, replace(BULK, flex_start=True, max_run=timedelta(days=2)))

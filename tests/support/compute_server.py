@@ -18,7 +18,8 @@ from navarch.sim.kernel.loop import EPOCH
 from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 
 PROJECT = "navarch-test"
-ZONES = ("us-central1-a", "us-central1-b", "us-east5-a", "europe-west4-b")
+BASE = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}"
+ZONES = ("us-central1-a", "us-central1-b", "us-central1-c", "us-east5-a", "europe-west4-b")
 KINDS = {
     "a3-highgpu-8g": (208, 1872, "nvidia-h100-80gb", 8, 16),
     "a3-ultragpu-8g": (224, 2952, "nvidia-h200-141gb", 8, 32),
@@ -73,6 +74,8 @@ class LocalOperation:
     done_s: float
     error: tuple[int, str, str] | None = None
     target: str = ""
+    group: str = ""
+    """The operation for many machines that it is a part of."""
 
 
 @dataclass
@@ -95,6 +98,12 @@ class LocalCompute:
     reservations: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     sold_out: set[str] = field(default_factory=set)
     """Zones without stock."""
+    stock: dict[str, int] = field(default_factory=dict)
+    """The number of machines that are left in a zone, for calls for many."""
+    complains: bool = False
+    """Whether a call that creates only some of its machines fails as a whole."""
+    reverse_zones: bool = False
+    """Whether a call for many prefers the last of its zones: Google chooses as it likes."""
     fail_with: tuple[int, str, str] | None = None
     """The error of all further operations."""
     was_reset: list[str] = field(default_factory=list)
@@ -154,6 +163,21 @@ class LocalCompute:
                 if place not in self.reservations:
                     raise RefusedError(404, "notFound", f"no reservation {place[1]}")
                 return self.reservations[place]
+        return self._answer_bulk(call, body)
+
+    def _answer_bulk(self, call: Call, body: Any) -> Any:
+        """Answer the calls that create many machines."""
+        match call.method:
+            case "compute.instances.bulkInsert":
+                return self._bulk_insert(call, body, [call.path["zone"]])
+            case "compute.regionInstances.bulkInsert":
+                return self._bulk_insert(call, body, _allowed(call.path["region"], body))
+            case "compute.regions.get":
+                region = call.path["region"]
+                zones = [f"{BASE}/zones/{zone}" for zone in ZONES if zone.startswith(region)]
+                return {"name": region, "zones": zones}
+            case "compute.globalOperations.aggregatedList":
+                return self._inserts(call)
         raise AssertionError(f"{call.method} is not there yet")
 
     def _insert(self, call: Call, body: dict[str, Any]) -> Any:
@@ -176,6 +200,63 @@ class LocalCompute:
             machine = Machine(zone, body, len(self.machines) + 1, self.now_s())
             self.machines.append(machine)
         return self._operation(operation.name)
+
+    def _bulk_insert(self, call: Call, body: dict[str, Any], zones: list[str]) -> Any:
+        request = call.query["requestId"]
+        if request in self.requests:
+            return self._operation(self.requests[request])
+        names, common = list(body["perInstanceProperties"]), body["instanceProperties"]
+        if len(names) != int(body["count"]) or not zones:
+            raise RefusedError(400, "invalid", "a name for each machine, and a zone")
+        for zone in zones:
+            self._check(zone, _in_zone(zone, common))
+        scope = "regions/" + call.path["region"] if "region" in call.path else f"zones/{zones[0]}"
+        operation = self._begin(scope, self.insert_s)
+        operation.group = f"group-{operation.name}"
+        self.requests[request] = operation.name
+        if self.fail_with is not None:
+            operation.error = self.fail_with
+            return self._operation(operation.name)
+        places = self._places(names, zones[::-1] if self.reverse_zones else zones)
+        if len(places) < int(body.get("minCount", body["count"])):
+            message = "The minimum number of machines could not be created."
+            operation.error = (409, "VM_MIN_COUNT_NOT_REACHED", message)
+            return self._operation(operation.name)
+        if self.complains and len(places) < len(names):
+            operation.error = (503, "ZONE_RESOURCE_POOL_EXHAUSTED", "not enough")
+        there = {(machine.zone, machine.name) for machine in self._there()}
+        for name in names:
+            zone = places.get(name, zones[0])
+            insert = self._begin(f"zones/{zone}", self.insert_s)
+            insert.group, insert.target = operation.group, f"{BASE}/zones/{zone}/instances/{name}"
+            if name not in places:
+                insert.error = (503, "ZONE_RESOURCE_POOL_EXHAUSTED", f"no more in {zone}")
+            if (zone, name) in there:
+                insert.error = (409, "RESOURCE_ALREADY_EXISTS", f"{name} already exists")
+            if insert.error is not None:
+                continue
+            self.stock[zone] = self.stock.get(zone, 1000) - 1
+            number = len(self.machines) + 1
+            started = {**_in_zone(zone, common), "name": name}
+            self.machines.append(Machine(zone, started, number, self.now_s()))
+        return self._operation(operation.name)
+
+    def _places(self, names: list[str], zones: list[str]) -> dict[str, str]:
+        """Return the zone of each machine for which there is one."""
+        left = {z: 0 if z in self.sold_out else self.stock.get(z, 1000) for z in zones}
+        room = [zone for zone in zones for _ in range(min(left[zone], len(names)))]
+        return dict(zip(names, room, strict=False))
+
+    def _inserts(self, call: Call) -> Any:
+        wanted = r"\(operationGroupId eq (\S+)\) AND \(operationType eq insert\)"
+        group = re.fullmatch(wanted, call.query["filter"])
+        assert group is not None, call.query
+        items: dict[str, Any] = {}
+        for operation in self.operations.values():
+            if operation.group == group[1] and operation.target:
+                scope = items.setdefault(operation.scope, {"operations": []})
+                scope["operations"].append(self._operation(operation.name))
+        return {"kind": "compute#operationAggregatedList", "items": items}
 
     def _check(self, zone: str, body: dict[str, Any]) -> None:
         if zone not in ZONES:
@@ -305,7 +386,6 @@ class LocalCompute:
         return kind
 
     def _resource(self, machine: Machine) -> Any:
-        base = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}"
         block = "block-1" if machine.body.get("resourcePolicies") else f"block-{machine.number % 3}"
         status: dict[str, Any] = {
             "physicalHostTopology": {
@@ -324,8 +404,8 @@ class LocalCompute:
         return {
             **machine.body,
             "id": str(machine.number),
-            "zone": f"{base}/zones/{machine.zone}",
-            "machineType": f"{base}/{machine.body['machineType']}",
+            "zone": f"{BASE}/zones/{machine.zone}",
+            "machineType": f"{BASE}/{machine.body['machineType']}",
             "status": self._status(machine),
             "creationTimestamp": self._moment(machine.launched_s),
             "networkInterfaces": [interface],
@@ -355,6 +435,8 @@ class LocalCompute:
         operation = self.operations[name]
         done = self.now_s() >= operation.done_s
         answer: dict[str, Any] = {
+            **({"operationGroupId": operation.group} if operation.group else {}),
+            **({"targetLink": operation.target} if operation.target else {}),
             "name": name,
             "status": "DONE" if done else "RUNNING",
             "insertTime": self._moment(operation.begun_s),
@@ -368,6 +450,31 @@ class LocalCompute:
     def _moment(self, seconds: float) -> str:
         moment = EPOCH + timedelta(seconds=seconds)
         return datetime.astimezone(moment, UTC).isoformat(timespec="milliseconds")
+
+
+def _allowed(region: str, body: dict[str, Any]) -> list[str]:
+    """Return the zones of a region that a location policy does not deny."""
+    policy = body["locationPolicy"]
+    assert policy["targetShape"] == "ANY", "the default is one zone for all machines"
+    given = {url.removeprefix("zones/"): x["preference"] for url, x in policy["locations"].items()}
+    if any(zone not in ZONES or not zone.startswith(region) for zone in given):
+        raise RefusedError(400, "invalid", f"not all zones of {region}: {given}")
+    return [z for z in ZONES if z.startswith(region) and given.get(z) != "DENY"]
+
+
+def _in_zone(zone: str, common: dict[str, Any]) -> dict[str, Any]:
+    """Return the machine that a call for many starts in a zone: it is given names, not URLs."""
+    kinds = [common["machineType"], *common.get("resourcePolicies", [])]
+    kinds += [gpus["acceleratorType"] for gpus in common.get("guestAccelerators", [])]
+    kinds += [disk["initializeParams"]["diskType"] for disk in common["disks"]]
+    if any("/" in kind for kind in kinds):
+        raise RefusedError(400, "invalid", f"names, not URLs: {kinds}")
+    region = zone.rpartition("-")[0]
+    policies = [
+        f"regions/{region}/resourcePolicies/{x}" for x in common.get("resourcePolicies", [])
+    ]
+    kind = f"zones/{zone}/machineTypes/{common['machineType']}"
+    return {**common, "machineType": kind, "resourcePolicies": policies}
 
 
 @contextlib.contextmanager

@@ -183,6 +183,7 @@ def gcp_settings(config: GcpConfig) -> "GcpSettings":
         disk_gb=config.disk_gb,
         flex_start=config.flex_start,
         max_run=config.max_run,
+        machines_per_call=config.machines_per_call,
     )
 
 

@@ -190,6 +190,11 @@ class GcpConfig:
     max_run: timedelta | None = key(
         DURATION, "how long a machine runs before the provider terminates it", default=None
     )
+    machines_per_call: int = key(
+        Integer(least=1, most=64, example="1"),
+        "the most machines of one call, in any zone that the pool lists in the region",
+        default=16,
+    )
     endpoint: str | None = key(URL, "the URL of the API", default=None)
     billing_endpoint: str | None = key(
         URL, "the URL of the billing API; Google's unless `endpoint` is set", default=None

@@ -82,7 +82,7 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
         return launch
     price = instance.price_per_hour if launch.instance is None else None
     started = launch.pending and not pending
-    moved = instance.zone in launch.zones and launch.instance is None
+    moved = launch.zones and instance.zone
     return evolve(
         launch,
         instance=instance.id,

@@ -126,11 +126,11 @@ class SweptFleet:
             wire.on_crash = life.cancel
 
 
-async def a_short_life(swept: SweptFleet, offering: Offering) -> None:
+async def a_short_life(swept: SweptFleet, *offerings: Offering) -> None:
     """Fill a pool, grow it, shrink it and empty it; no machine may remain."""
     pool = Pool(
         name=POOL,
-        offerings=(offering,),
+        offerings=offerings,
         nodes_min=0,
         nodes_max=4,
         # No agents run here; no node may fail for not reporting.
@@ -148,10 +148,12 @@ async def a_short_life(swept: SweptFleet, offering: Offering) -> None:
 
 
 def sweep_once(
-    build: Build, offering: Offering, *, alive: Callable[[], set[str]], wire: CrashPoint
+    build: Build, *offerings: Offering, alive: Callable[[], set[str]], wire: CrashPoint
 ) -> SweptFleet:
     """Run `a_short_life` with the crash that `wire` holds; return the fleet at its end."""
-    return live_through(lambda swept: a_short_life(swept, offering), build, alive=alive, wire=wire)
+    return live_through(
+        lambda swept: a_short_life(swept, *offerings), build, alive=alive, wire=wire
+    )
 
 
 def live_through(

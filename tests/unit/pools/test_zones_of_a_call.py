@@ -152,7 +152,7 @@ def test_launches_share_a_call_only_if_their_zones_are_the_same() -> None:
     assert [[x.token for x in call] for call in calls] == [["t-0", "t-2"], ["t-1"]]
 
 
-@pytest.mark.parametrize(("zone", "recorded"), [("a", "a"), ("c", "c"), ("", "a"), ("x", "a")])
+@pytest.mark.parametrize(("zone", "recorded"), [("a", "a"), ("c", "c"), ("", "a"), ("x", "x")])
 def test_the_launch_records_the_zone_in_which_its_machine_started(zone: str, recorded: str) -> None:
     machine = Instance(
         id=InstanceId("i-1"),

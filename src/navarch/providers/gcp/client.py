@@ -18,7 +18,7 @@ from google.oauth2 import service_account
 from navarch.core.errors import TransientError
 from navarch.ports.clock import Offload
 from navarch.providers.gcp.refusals import of_exception
-from navarch.providers.gcp.translation import Message
+from navarch.providers.gcp.translation import Message, region_of
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -93,6 +93,49 @@ class ComputeClient:
         return compute.Operation.pb(
             self._client(compute.InstancesClient).insert_unary(request, **_CALL)
         )
+
+    def bulk_insert(
+        self, zone: str, wanted: compute.BulkInsertInstanceResource, request_id: str
+    ) -> Message:
+        """Start the creation of many machines, in one zone or by its location policy."""
+        if not wanted.location_policy.locations:
+            zonal = compute.BulkInsertInstanceRequest(
+                project=self.project,
+                zone=zone,
+                bulk_insert_instance_resource_resource=wanted,
+                request_id=request_id,
+            )
+            instances = self._client(compute.InstancesClient)
+            return compute.Operation.pb(instances.bulk_insert_unary(zonal, **_CALL))
+        regional = compute.BulkInsertRegionInstanceRequest(
+            project=self.project,
+            region=region_of(zone),
+            bulk_insert_instance_resource_resource=wanted,
+            request_id=request_id,
+        )
+        regions = self._client(compute.RegionInstancesClient)
+        return compute.Operation.pb(regions.bulk_insert_unary(regional, **_CALL))
+
+    def inserts(self, group: str) -> Sequence[Message]:
+        """Return the insertions of an operation for many machines, in every zone, or raise."""
+        request = compute.AggregatedListGlobalOperationsRequest(
+            project=self.project,
+            filter=f"(operationGroupId eq {group}) AND (operationType eq insert)",
+            max_results=PAGE,
+        )
+        found = self._client(compute.GlobalOperationsClient).aggregated_list(request, **_CALL)
+        return [
+            operation
+            for page in found.pages
+            for scope in _whole(compute.OperationAggregatedList.pb(page))
+            for operation in scope.operations
+        ]
+
+    def zones(self, region: str) -> Sequence[str]:
+        """Return the zones of a region."""
+        request = compute.GetRegionRequest(project=self.project, region=region)
+        found = self._client(compute.RegionsClient).get(request, **_CALL)
+        return [url.rpartition("/")[2] for url in found.zones]
 
     def operation(self, zone: str, name: str) -> Message:
         """Return an operation of a zone."""

@@ -1,24 +1,29 @@
 """The Google Cloud provider."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 from google.cloud import compute_v1 as compute
 
 from navarch.core.errors import (
+    CredentialError,
     InstanceNotFoundError,
     OutcomeUnknownError,
     ProviderError,
     RejectedError,
     TransientError,
 )
-from navarch.core.ids import InstanceId, ProviderName
+from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceCheck, InstanceStatus, Topology
 from navarch.core.launch import Offering
 from navarch.core.ownership import CLUSTER
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement, ProvisionRequest
+from navarch.providers.gcp.bulk import bulk_insert, call_token, started_in, why_missing
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.prices import PriceList, Rates
 from navarch.providers.gcp.refusals import already_there, not_there, of_operation
@@ -70,6 +75,9 @@ class GcpCloud:
     """The longest that a new machine can be missing from listings."""
     buys_once_per_token = True
     """Compute Engine deduplicates by request id, and after that expires, by machine name."""
+    buys_many_once_per_token = False
+    """Names are unique within a zone, and a call for many may have used another one."""
+    covers_zones = True
 
     def __init__(
         self,
@@ -84,6 +92,7 @@ class GcpCloud:
         self._settings = settings
         self._prices = prices
         self.name = ProviderName(settings.name)
+        self._zones_of: dict[str, Sequence[str]] = {}
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, and poll its operation for as long as it is likely to fail."""
@@ -97,22 +106,135 @@ class GcpCloud:
         )
         what = f"insert {wanted.name} in {zone}"
         try:
-            operation = await self._insert(what, zone, wanted, request)
+            send = partial(self._client.insert, zone, wanted)
+            operation = await self._attempt(what, request.token, send)
         except RejectedError as error:
             if already_there(error):
                 return await self._existing(request, zone)
             raise
-        # Poll until the operation is done; a call that fails is repeated.
+        operation = await self._wait(what, self._client.operation, zone, operation)
+        if _failed(operation):
+            raise of_operation(what, _errors(operation))
+        return self._pending(request, zone)
+
+    @property
+    def machines_per_call(self) -> int:
+        """The most machines of one call. A call for many cannot be queued."""
+        return 1 if self._settings.flex_start else self._settings.machines_per_call
+
+    async def provision_many(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Sequence[Instance | ProviderError]:
+        """Start as many of these machines as there are, in one call if they share user data."""
+        first = requests[0]
+        if any(request.user_data != first.user_data for request in requests):
+            return await self._one_by_one(requests)
+        try:
+            return await self._bulk(requests)
+        except (RejectedError, CredentialError):
+            if not first.zones:
+                raise
+            # A mistake about one zone must not keep the others from being used, nor must an account
+            # that may buy in a zone, but not look up the zones of its region.
+            return await self._bulk([evolve(request, zones=()) for request in requests])
+
+    async def _one_by_one(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Sequence[Instance | ProviderError]:
+        """Request each machine in a call of its own, unless the first one is refused."""
+        first = await self._result(requests[0])
+        if isinstance(first, ProviderError):
+            # Nothing was requested for the others, so they are refused for the same reason.
+            known = not isinstance(first, OutcomeUnknownError)
+            same = first if known else TransientError(str(first))
+            return [first, *([same] * (len(requests) - 1))]
+        return [first, *await asyncio.gather(*(self._result(each) for each in requests[1:]))]
+
+    async def _result(self, request: ProvisionRequest) -> Instance | ProviderError:
+        try:
+            if not request.zones:
+                return await self.provision(request)
+            (result,) = await self.provision_many([request])
+        except ProviderError as error:
+            return error
+        return result
+
+    async def _bulk(
+        self, requests: Sequence[ProvisionRequest]
+    ) -> Sequence[Instance | ProviderError]:
+        """Start as many of these machines as there are, in one call."""
+        first = requests[0]
+        zone = zone_of(first, self._settings)
+        wanted = bulk_insert(
+            requests,
+            self._settings,
+            zone=zone,
+            reservation_bound=await self._is_bound(first, zone),
+            policy=await self._policy(first, zone),
+            avoided=await self._zones(region_of(zone)) if first.zones else (),
+        )
+        what = f"insert {len(requests)} machines in {', '.join((zone, *first.zones))}"
+        token, send = call_token(requests), self._client.bulk_insert
+        try:
+            operation = await self._attempt(what, token, partial(send, zone, wanted))
+        except RejectedError as error:
+            if already_there(error):
+                raise OutcomeUnknownError(str(error)) from error
+            raise
+        poll = self._client.region_operation if first.zones else self._client.operation
+        operation = await self._wait(
+            what, poll, region_of(zone) if first.zones else zone, operation
+        )
+        try:
+            inserts = await self._client.run(
+                what, self._client.inserts, operation.operation_group_id, changes=False
+            )
+        except ProviderError as error:
+            raise OutcomeUnknownError(str(error)) from error
+        return self._results(what, requests, operation, inserts)
+
+    def _results(
+        self,
+        what: str,
+        requests: Sequence[ProvisionRequest],
+        operation: Message,
+        inserts: Sequence[Message],
+    ) -> Sequence[Instance | ProviderError]:
+        """Return the machine or the error of each request; raise the error of all."""
+        missing = why_missing(what, operation, inserts, done=_done(operation))
+        # A group of which one is missing was deleted again.
+        whole = bool(requests[0].group) and requests[0].group_size == len(requests)
+        started = {} if whole and _failed(operation) else started_in(inserts)
+        if not started and len(missing) == 1:
+            raise missing[""]
+        return [
+            self._pending(request, started[name])
+            if (name := machine_name(request)) in started
+            else missing.get(name, missing[""])
+            for request in requests
+        ]
+
+    async def _zones(self, region: str) -> Sequence[str]:
+        if region not in self._zones_of:
+            self._zones_of[region] = await self._client.run(
+                f"get region {region}", self._client.zones, region, changes=False
+            )
+        return self._zones_of[region]
+
+    async def _wait(
+        self, what: str, poll: Callable[[str, str], Message], scope: str, operation: Message
+    ) -> Message:
+        """Poll until the operation is done; a call that fails is repeated."""
         until = self._clock.monotonic() + POLL_FOR_S
         while not _done(operation) and self._clock.monotonic() < until:
             await self._clock.sleep(POLL_INTERVAL_S)
             with contextlib.suppress(ProviderError):
-                poll = self._client.operation
-                operation = await self._client.run(what, poll, zone, operation.name, changes=False)
-        if _failed(operation):
-            raise of_operation(what, _errors(operation))
+                operation = await self._client.run(what, poll, scope, operation.name, changes=False)
+        return operation
+
+    def _pending(self, request: ProvisionRequest, zone: str) -> Instance:
         return Instance(
-            id=instance_id(zone, wanted.name),
+            id=instance_id(zone, machine_name(request)),
             provider=self.name,
             status=InstanceStatus.PENDING,
             instance_type=request.instance_type,
@@ -185,23 +307,27 @@ class GcpCloud:
         # Several providers may share one project, each with its own settings.
         return [one for one in listed if one.labels.get(PROVIDER, self.name) == self.name]
 
-    async def _insert(
-        self, what: str, zone: str, wanted: compute.Instance, request: ProvisionRequest
-    ) -> Message:
-        """Create a machine and return an operation that has not failed yet, if there is one.
+    async def _attempt(self, what: str, token: Token, send: Callable[[str], Message]) -> Message:
+        """Send a request and return an operation that has not failed yet, if there is one.
 
         For an hour or more, Compute Engine answers the request id of a failed launch with the
         same failure. The next id starts a new attempt; the machine's name prevents duplicates.
         """
         operation = None
         for attempt in range(REQUEST_IDS_MAX):
-            fresh = request_id(request.token, attempt)
-            operation = await self._client.run(
-                what, self._client.insert, zone, wanted, fresh, changes=True
-            )
-            if not _failed(operation):
+            fresh = request_id(token, attempt)
+            operation = await self._client.run(what, send, fresh, changes=True)
+            if not _failed(operation) or await self._has_started(what, operation):
                 break
         return operation
+
+    async def _has_started(self, what: str, operation: Message) -> bool:
+        """Return whether a failed call for many machines started some of them nevertheless."""
+        group = operation.operation_group_id
+        if not group:
+            return False
+        inserts = await self._client.run(what, self._client.inserts, group, changes=True)
+        return bool(started_in(inserts))
 
     async def _existing(self, request: ProvisionRequest, zone: str) -> Instance:
         """Return the machine that has this launch's name, after checking its token."""

@@ -39,6 +39,9 @@ PROVIDER = "navarch-provider"
 LABELS = "navarch-labels"
 """The metadata key for labels that Compute Engine does not accept as labels."""
 
+MACHINES = "navarch-machines"
+"""The metadata key for the labels in which the machines of one call differ, by name."""
+
 GPU_MACHINES = 'name eq "(a|g)[0-9].*"'
 """Selects machine types with GPUs. All machine types fill a hundred pages."""
 
@@ -116,6 +119,8 @@ class GcpSettings:
     flex_start: bool = False
     """Queue requests instead of failing them; the machines end after `max_run`."""
     max_run: timedelta | None = None
+    machines_per_call: int = 1
+    """The most machines of one call."""
     patience: timedelta = timedelta(minutes=10)
     """How long a queued request stays valid."""
 
@@ -493,14 +498,23 @@ def _ssh_key(key: str, user: str) -> str:
 
 
 def _labels_in_metadata(listed: Message) -> dict[str, str]:
+    found: dict[str, str] = {}
     for item in listed.metadata.items:
         if item.key == LABELS:
-            try:
-                found = json.loads(item.value)
-            except ValueError:
-                return {}
-            return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
-    return {}
+            found |= _read_labels(item.value)
+        elif item.key == MACHINES:
+            found |= _read_labels(item.value, listed.name)
+    return found
+
+
+def _read_labels(text: str, name: str = "") -> dict[str, str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    if name and isinstance(found, dict):
+        found = found.get(name)
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
 def _moment(text: str) -> datetime | None:
