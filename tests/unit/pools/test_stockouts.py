@@ -193,9 +193,9 @@ def test_the_success_estimate_follows_answers_and_decays_to_one_half() -> None:
     ("refusal", "waiting", "pause_s"),
     [
         (Refusal.CAPACITY, 0, 75.0),
-        (Refusal.CAPACITY, 1, 75.0),
-        (Refusal.CAPACITY, 4, 37.5),
-        (Refusal.CAPACITY, 100, 7.5),
+        (Refusal.CAPACITY, 9, 75.0),
+        (Refusal.CAPACITY, 36, 37.5),
+        (Refusal.CAPACITY, 900, 7.5),
         (Refusal.CAPACITY, 10_000, 5.0),
         (Refusal.QUOTA, 1000, 900.0),
     ],

@@ -124,11 +124,17 @@ def test_the_machines_of_one_round_share_the_probe_of_a_region() -> None:
     assert chosen == [["a", "b", "c"]] * 8 + [[]], "the ninth would need a call of its own"
 
 
-def test_the_table_marks_every_zone_of_the_call() -> None:
-    choice = choose(market())
+def test_the_table_marks_every_zone_of_the_call_and_says_why_it_is_covered() -> None:
+    choice = choose(market(refusal(B)))
     assert choice is not None
-    marked = [line.startswith("→") for line in choice.table.splitlines()]
-    assert marked == [True, True, True, False]
+    a, b, c, far = choice.table.splitlines()
+    assert a.startswith("→")
+    assert a.endswith(": available")
+    assert b.startswith("→")
+    assert "covered by the same call, though closed until" in b
+    assert c.startswith("→")
+    assert c.endswith("covered by the same call")
+    assert far.startswith(" ")
 
 
 def a_launch(number: int = 0, zones: tuple[str, ...] = ("b", "c")) -> Launch:

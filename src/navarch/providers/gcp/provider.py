@@ -1,6 +1,5 @@
 """The Google Cloud provider."""
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -49,6 +48,7 @@ from navarch.providers.gcp.translation import (
     token_of,
     zone_of,
 )
+from navarch.providers.one_by_one import one_by_one
 
 LISTING_LAG = timedelta(seconds=30)
 
@@ -128,7 +128,7 @@ class GcpCloud:
         """Start as many of these machines as there are, in one call if they share user data."""
         first = requests[0]
         if any(request.user_data != first.user_data for request in requests):
-            return await self._one_by_one(requests)
+            return await one_by_one(requests, self._alone)
         try:
             return await self._bulk(requests)
         except (RejectedError, CredentialError):
@@ -138,25 +138,10 @@ class GcpCloud:
             # that may buy in a zone, but not look up the zones of its region.
             return await self._bulk([evolve(request, zones=()) for request in requests])
 
-    async def _one_by_one(
-        self, requests: Sequence[ProvisionRequest]
-    ) -> Sequence[Instance | ProviderError]:
-        """Request each machine in a call of its own, unless the first one is refused."""
-        first = await self._result(requests[0])
-        if isinstance(first, ProviderError):
-            # Nothing was requested for the others, so they are refused for the same reason.
-            known = not isinstance(first, OutcomeUnknownError)
-            same = first if known else TransientError(str(first))
-            return [first, *([same] * (len(requests) - 1))]
-        return [first, *await asyncio.gather(*(self._result(each) for each in requests[1:]))]
-
-    async def _result(self, request: ProvisionRequest) -> Instance | ProviderError:
-        try:
-            if not request.zones:
-                return await self.provision(request)
-            (result,) = await self.provision_many([request])
-        except ProviderError as error:
-            return error
+    async def _alone(self, request: ProvisionRequest) -> Instance | ProviderError:
+        if not request.zones:
+            return await self.provision(request)
+        (result,) = await self.provision_many([request])
         return result
 
     async def _bulk(
