@@ -145,9 +145,9 @@ def careful_buyers(cloud: SimulatedCloud) -> BuysOncePerToken:
 
 
 def bulk_sellers(
-    cloud: SimulatedCloud, leader: LeaderProvider
-) -> tuple[ProvisionsMany, ProvisionsMany]:
-    return cloud, leader
+    cloud: SimulatedCloud, leader: LeaderProvider, gcp: GcpCloud, aws: AwsAccount
+) -> tuple[ProvisionsMany, ProvisionsMany, ProvisionsMany, ProvisionsMany]:
+    return cloud, leader, gcp, aws
 
 
 def announcers(cloud: SimulatedCloud) -> AnnouncesNotices:

@@ -15,6 +15,7 @@ from navarch.control.providers.guard import (
 from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
+from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.sim.kernel.loop import SimLoop
 from navarch.testing.provider_contract import ProviderContract
@@ -72,6 +73,20 @@ def test_every_failure_of_a_provider_has_a_class_that_steers_the_caller(
             await provider.terminate(InstanceId("i"))
         with pytest.raises(listing):
             await provider.list_instances()
+
+    on_virtual_time(story)
+
+
+def test_zones_of_a_launch_are_left_out_at_a_provider_that_does_not_cover_zones() -> None:
+    class OneZone(Awkward):
+        async def provision(self, request: ProvisionRequest) -> Instance:
+            assert request.zones == ()
+            raise CapacityError("sold out")
+
+    async def story() -> None:
+        request = evolve(ProviderContract().request(), zones=("zone-2",))
+        (result,) = await GuardedProvider(OneZone(0.0)).provision_all([request])
+        assert isinstance(result, CapacityError)
 
     on_virtual_time(story)
 

@@ -13,6 +13,7 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceCheck, Topology
+from navarch.core.records import evolve
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.provider import (
     Announcement,
@@ -81,6 +82,9 @@ class GuardedProvider:
     ) -> Sequence[Instance | ProviderError]:
         """Start machines in one call; return the machine or the error of each request, in order."""
         provider = self._provider
+        if not self.covers_zones:
+            # A launch of an earlier process, which was configured otherwise, may name zones.
+            requests = [evolve(request, zones=()) for request in requests]
         try:
             if len(requests) == 1 and not requests[0].zones:
                 return [await self.provision(requests[0])]
