@@ -42,7 +42,8 @@ class AgentEnvironment:
             "NAVARCH_NODE_ID": request.name,
             "NAVARCH_PROVIDER": provider,
             "NAVARCH_REGION": request.region,
-            "NAVARCH_ZONE": request.zone,
+            # The provider chooses the zone of a machine that may start in several.
+            "NAVARCH_ZONE": "" if request.zones else request.zone,
             "NAVARCH_INSTANCE_TYPE": request.instance_type,
             "NAVARCH_POOL": pool,
             "NAVARCH_LAUNCH_TOKEN": request.token,

@@ -274,3 +274,13 @@ def test_the_daemonset_is_valid_without_unknown_fields(
     misspelt["spec"]["template"]["spec"]["hostPid"] = True
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(misspelt, version, strict=True)
+
+
+def test_a_machine_that_may_start_in_several_zones_is_not_given_one() -> None:
+    request = ProviderContract().request()
+    one, several = (
+        AgentEnvironment().variables(evolve(request, zones=zones), "gcp")
+        for zones in ((), ("zone-2",))
+    )
+    assert one["NAVARCH_ZONE"] == request.zone
+    assert "NAVARCH_ZONE" not in several
