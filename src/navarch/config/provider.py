@@ -193,7 +193,7 @@ class GcpConfig:
     machines_per_call: int = key(
         Integer(least=1, most=64, example="1"),
         "the most machines of one call, in any zone that the pool lists in the region",
-        default=16,
+        default=32,
     )
     endpoint: str | None = key(URL, "the URL of the API", default=None)
     billing_endpoint: str | None = key(
