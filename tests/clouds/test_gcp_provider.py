@@ -680,20 +680,6 @@ def test_machines_with_different_user_data_take_a_call_each() -> None:
     run_story(scenario, BULK)
 
 
-@pytest.mark.parametrize("zones", [(), ANYWHERE])
-def test_machines_with_different_user_data_take_one_call_if_there_are_none(
-    zones: tuple[str, ...],
-) -> None:
-    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
-        compute.sold_out |= {"us-central1-a", *ANYWHERE}
-        own = [evolve(x, user_data=f"#!/bin/sh\n#{n}") for n, x in enumerate(many(3, zones=zones))]
-        results = await cloud.provision_many(own)
-        assert [type(x) for x in results] == [CapacityError] * 3
-        assert len(posts(compute)) == 1
-
-    run_story(scenario, BULK)
-
-
 def test_a_mistake_about_another_zone_does_not_keep_the_first_one_from_being_used() -> None:
     async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         (result,) = await cloud.provision_many(many(1, zones=("us-central1-x",)))

@@ -136,17 +136,6 @@ class TestAwsAccountThatSharesCalls(TestAwsAccount):
 
         self.run(story)
 
-    def test_a_probe_with_different_user_data_takes_one_call_if_there_are_no_machines(self) -> None:
-        async def story(provider: Provider) -> None:
-            assert isinstance(provider, AwsAccount)
-            self.ec2.set(stock={"us-east-1a/p5.48xlarge": 0})
-            requests = [evolve(self.numbered(n), user_data=f"#!/bin/sh\n#{n}") for n in range(3)]
-            results = await provider.provision_many(requests)
-            assert [type(x) for x in results] == [CapacityError] * 3
-            assert self.ec2.calls()["RunInstances"] == 1
-
-        self.run(story)
-
 
 async def _run_story(story: Story, account: AwsAccount) -> None:
     await story(account)

@@ -143,6 +143,9 @@ class ControlPlaneParts:
     missing_agent: MissingAgent = lambda _: None
     """Returns why no agent would start on the machines of a pool; no machine is bought for such a
     pool."""
+    own_user_data: Callable[[Pool], bool] | None = None
+    """Whether `user_data` differs between the machines of a pool, which then cannot share a call;
+    None: in every pool without user data of its own."""
     scheduler_offload: Offload = field(default_factory=_Inline)
     """Runs the placement of jobs, which may take a moment in a large fleet."""
     peer_probes: Callable[[], PeerProbes] = PeerProbes
@@ -176,6 +179,12 @@ class ControlPlaneParts:
         )
         self.learning: list[Controller] = []
         """The controllers that judge nodes by what has been reported over time."""
+
+    def is_alone(self, pool: Pool) -> bool:
+        """Return whether each machine of `pool` takes a call of its own."""
+        if self.user_data is None or pool.user_data.strip():
+            return False
+        return self.own_user_data is None or self.own_user_data(pool)
 
     def controllers(self, operations: OperationRunner) -> list[Controller]:
         """Return the controllers: those that decide before those that act."""
@@ -230,6 +239,7 @@ class ControlPlaneParts:
             spans=self.opinions.stockout_spans,
             machines_per_call=self.guarded.machines_per_call,
             covering_zones=self.guarded.covering_zones,
+            alone=self.is_alone,
         )
         self.boots = BootMemory(self.clock, self.store)
         return SizingController(
@@ -263,6 +273,7 @@ class ControlPlaneParts:
             user_data=self.user_data,
             missing_agent=self.missing_agent,
             refused_since=self.stockouts.refused_since,
+            alone=self.is_alone,
         )
         return [
             plan_drains_of(clock, store, drain),

@@ -50,6 +50,7 @@ from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.ownership import POOL, join_token
+from navarch.core.pool import Pool
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
@@ -321,6 +322,7 @@ class Server:
             bringup=self._bringup(opened.offload, agents),
             user_data=partial(self._user_data, agents),
             missing_agent=lambda pool: missing_agent(self._config, pool),
+            own_user_data=self._has_own_user_data,
             scheduler_offload=threads,
             peer_probes=lambda: to_peer_probes(self._config.server.peer_probes),
         )
@@ -337,6 +339,11 @@ class Server:
             return ""
         variables = agents.variables(request, provider)
         return render_user_data(variables, install=pool.agent_install_command or INSTALL)
+
+    def _has_own_user_data(self, pool: Pool) -> bool:
+        """Return whether the boot script of each machine has a join token of its own."""
+        configured = self._config.pools.get(pool.name)
+        return configured is not None and configured.cloud_init
 
     def _bringup(self, offload: ThreadOffload, agents: AgentEnvironment) -> BringUp | None:
         needed = any(pool.setup for pool in self._config.pools.values())

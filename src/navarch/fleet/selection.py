@@ -48,6 +48,8 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     gang: Gang | None = None
     zones: tuple[str, ...] = ()
     """Other zones in which its machine may start."""
+    alone: bool = False
+    """Whether its call is for one machine at any provider."""
 
     @property
     def parts(self) -> set[Scope]:
@@ -136,11 +138,13 @@ class Market:
         waiting: Mapping[PoolName, int] | None = None,
         machines_per_call: Mapping[ProviderName, int] | None = None,
         covering_zones: Collection[ProviderName] = (),
+        alone: Callable[[Pool], bool] = lambda _: False,
     ) -> None:
         """Set up the round; `reserved` counts the machines already taken from each reservation.
 
         `machines_per_call` names the providers that start many machines in one call, and
-        `covering_zones` those that do so in several zones of a region.
+        `covering_zones` those that do so in several zones of a region. Each machine of a pool that
+        is `alone` takes a call of its own nevertheless.
         """
         self._stockouts = stockouts
         self.waiting = dict(waiting or {})
@@ -152,6 +156,7 @@ class Market:
         self._probes: dict[Scope, int] = {}
         self._machines_per_call = machines_per_call or {}
         self._covering_zones = covering_zones
+        self._alone = alone
         self._room: dict[tuple[PoolName, Offering], int] = {}
         """How many more machines the last call of a pool at an offering can take."""
         self._taken: list[Take] = []
@@ -403,7 +408,8 @@ class Market:
             }
             for scope, since in closures.items():
                 self._probes[scope] = self._probing(scope, since) + 1
-            room = self._machines_per_call.get(offerings[0].provider, 0)
+            shared = self._machines_per_call.get(offerings[0].provider, 0)
+            room = machines if self._alone(pool) else shared
         for offering in offerings:
             self._room[pool.name, offering] = room - machines
 
@@ -425,7 +431,7 @@ class Market:
             if x.asked_at >= max(since, patient_since) and scope in x.parts:
                 in_bulk = x.offering.provider in self._machines_per_call
                 call = (x.offering, x.zones, x.asked_at)
-                who = x.gang.id if x.gang else call if in_bulk else place
+                who = x.gang.id if x.gang else call if in_bulk and not x.alone else place
                 trying[who] = max(x.asked_at, trying.get(who, x.asked_at))
         return sorted(trying.values())
 

@@ -78,6 +78,8 @@ class Site:
         self.store, self.cloud, clock = store, BulkCloud(), SimClock()
         self.clock = clock
         self.refusals: dict[NodeId, str] = {}
+        self.alone = False
+        """Whether the machines have user data of their own."""
         self.observations = PendingObservations(started_at=NOW - timedelta(days=1))
         controller = LaunchController(
             clock,
@@ -86,6 +88,7 @@ class Site:
             OperationRunner(clock, SeededEntropy("1"), tasks, strict=True),
             self.observations,
             refused_since=lambda launch: self.refusals.get(launch.node),
+            alone=lambda _: self.alone,
         )
         self.driver = ControllerDriver(clock, store, controller)
 
@@ -124,6 +127,15 @@ def test_launches_of_one_round_share_a_call() -> None:
         await site.round()
         assert site.cloud.calls == [NODES]
         assert site.phases == [Phase.BOOTING] * 3
+
+    run(story)
+
+
+def test_machines_with_user_data_of_their_own_take_a_call_each() -> None:
+    async def story(site: Site) -> None:
+        site.alone = True
+        await site.round()
+        assert sorted(site.cloud.calls) == [[node] for node in NODES]
 
     run(story)
 

@@ -124,6 +124,23 @@ def test_the_machines_of_one_round_share_the_probe_of_a_region() -> None:
     assert chosen == [["a", "b", "c"]] * 8 + [[]], "the ninth would need a call of its own"
 
 
+def test_a_machine_that_takes_a_call_of_its_own_is_a_probe_of_its_own() -> None:
+    def one_round(under_way: Sequence[UnderWay] = ()) -> list[list[str]]:
+        alone = Market(
+            refusal(A, seconds_ago=100).after_sale(A, asked_at=NOW, now=NOW),
+            now=NOW,
+            under_way=under_way,
+            machines_per_call={H100.provider: 8},
+            covering_zones={H100.provider},
+            alone=lambda _: True,
+        )
+        return [zones(choose(alone, A)) for _ in range(5)]
+
+    assert one_round() == [["a"]] * 4 + [[]], "one success lets four try"
+    trying = UnderWay(offering=A, asked_at=NOW, alone=True)
+    assert one_round([trying, trying]) == [["a"]] * 2 + [[]] * 3
+
+
 def test_the_table_marks_every_zone_of_the_call_and_says_why_it_is_covered() -> None:
     choice = choose(market(refusal(B)))
     assert choice is not None

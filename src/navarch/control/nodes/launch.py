@@ -63,12 +63,14 @@ class LaunchController(NodeController):
         user_data: UserData | None = None,
         missing_agent: MissingAgent = lambda _: None,
         refused_since: RefusedSince = lambda _: None,
+        alone: Callable[[Pool], bool] = lambda _: False,
     ) -> None:
         self._user_data = user_data
         self._missing_agent = missing_agent
         self._providers = providers
         self._observations = observations
         self._refused_since = refused_since
+        self._alone = alone
         self._transient_failures: dict[str, int] = {}
         self._due: list[Launch] = []
         """The launches that the present round requests."""
@@ -85,8 +87,9 @@ class LaunchController(NodeController):
         await super().reconcile(keys)
         due, self._due = self._due, []
         # A provider recognises the token of an earlier call, if at all, in a call of its own.
-        asked = self._observations.unsure_since
-        for launches in calls_for(due, self._providers.machines_per_call, alone=asked):
+        asked, pools = self._observations.unsure_since, self._store.fleet().pools
+        alone = {x.token for x in due if x.token in asked or self._alone(pools[x.pool])}
+        for launches in calls_for(due, self._providers.machines_per_call, alone=alone):
             again_at = self._request_machines(launches)
             for launch in launches:
                 self.queue.reschedule(launch.node, again_at)

@@ -9,6 +9,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch, Offering
 from navarch.core.node import Node
+from navarch.core.pool import Pool
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
 from navarch.fleet.stockouts import (
     SPANS,
@@ -38,6 +39,7 @@ class StockoutMemory:
         *,
         machines_per_call: Mapping[ProviderName, int] | None = None,
         covering_zones: Collection[ProviderName] = (),
+        alone: Callable[[Pool], bool] = lambda _: False,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -45,6 +47,7 @@ class StockoutMemory:
         self._spans = spans
         self._machines_per_call = machines_per_call or {}
         self._covering_zones = covering_zones
+        self._alone = alone
         self._stockouts: Stockouts | None = None
         self._missed: list[Committed] = []
         self._under_way: dict[Token, UnderWay] = {}
@@ -77,6 +80,7 @@ class StockoutMemory:
             waiting=self.market.waiting,
             machines_per_call=self._machines_per_call,
             covering_zones=self._covering_zones,
+            alone=self._alone,
         )
 
     def closed(self, offering: Offering) -> tuple[str, datetime] | None:
@@ -130,11 +134,16 @@ class StockoutMemory:
                 zones=launch.zones,
                 asked_at=launch.asked_at,
                 gang=launch.gang,
+                alone=self._is_alone(launch),
             )
         if launch.offering.reservation:
             self._reserved[node.id] = (launch.offering.provider, launch.offering.reservation)
         elif self._reserved:
             self._reserved.pop(node.id, None)
+
+    def _is_alone(self, launch: Launch) -> bool:
+        pool = self._store.fleet().pools.get(launch.pool)
+        return pool is not None and self._alone(pool)
 
     def _learn(self, committed: Committed) -> None:
         known = stockouts = self._stockouts

@@ -44,7 +44,6 @@ from navarch.providers.aws.translation import (
     read_offerings,
     unknown_instances,
 )
-from navarch.providers.one_by_one import one_by_one
 
 T = TypeVar("T")
 
@@ -116,7 +115,7 @@ class AwsAccount:
         site = await self._site(requests[0])
         params = run_many(requests, self._settings, site)
         if params is None:
-            return await one_by_one(requests, self.provision)
+            return await asyncio.gather(*(self._result(request) for request in requests))
         try:
             answer = await self._ec2.write(site.region, "run_instances", **params)
         except ProviderError as error:
@@ -131,6 +130,12 @@ class AwsAccount:
             f"{site.region}: EC2 had {len(started)} of {len(requests)} {requests[0].instance_type}"
         )
         return [started.get(index, missing) for index in range(len(requests))]
+
+    async def _result(self, request: ProvisionRequest) -> Instance | ProviderError:
+        try:
+            return await self.provision(request)
+        except ProviderError as error:
+            return error
 
     async def _site(self, request: ProvisionRequest) -> Site:
         region = self._region(request)

@@ -35,8 +35,8 @@ TAKEN = "RESOURCE_ALREADY_EXISTS"
 
 
 def call_token(requests: Sequence[ProvisionRequest]) -> Token:
-    """Return the token of the call for these machines."""
-    tokens = " ".join(request.token for request in requests)
+    """Return the token of the call for these machines in these zones."""
+    tokens = " ".join((*(request.token for request in requests), *requests[0].zones))
     return Token(f"shared-{hashlib.sha256(tokens.encode()).hexdigest()[:40]}")
 
 

@@ -1,5 +1,6 @@
 """The Google Cloud provider."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -48,7 +49,6 @@ from navarch.providers.gcp.translation import (
     token_of,
     zone_of,
 )
-from navarch.providers.one_by_one import one_by_one
 
 LISTING_LAG = timedelta(seconds=30)
 
@@ -128,7 +128,7 @@ class GcpCloud:
         """Start as many of these machines as there are, in one call if they share user data."""
         first = requests[0]
         if any(request.user_data != first.user_data for request in requests):
-            return await one_by_one(requests, self._alone)
+            return await asyncio.gather(*(self._result(request) for request in requests))
         try:
             return await self._bulk(requests)
         except (RejectedError, CredentialError):
@@ -138,10 +138,13 @@ class GcpCloud:
             # that may buy in a zone, but not look up the zones of its region.
             return await self._bulk([evolve(request, zones=()) for request in requests])
 
-    async def _alone(self, request: ProvisionRequest) -> Instance | ProviderError:
-        if not request.zones:
-            return await self.provision(request)
-        (result,) = await self.provision_many([request])
+    async def _result(self, request: ProvisionRequest) -> Instance | ProviderError:
+        try:
+            if not request.zones:
+                return await self.provision(request)
+            (result,) = await self.provision_many([request])
+        except ProviderError as error:
+            return error
         return result
 
     async def _bulk(
