@@ -30,8 +30,8 @@ and one wave too many costs a few refused calls."""
 
 CROWD = 9
 """Fewer waiting launches do not shorten a pause. With this value, calls that cover the zones of a
-region find stock sooner than launches that each poll for themselves, and take a half to a third of
-the calls that a value of 1 takes."""
+region find stock sooner than launches that each poll for themselves, with less than half of the
+calls that a value of 1 takes."""
 
 SHORTEST_PAUSE = timedelta(seconds=5)
 """The lower limit between calls, however many launches wait: providers limit calls, and count

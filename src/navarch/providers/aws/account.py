@@ -69,7 +69,7 @@ class AwsAccount:
     """EC2 recognises the token of a shared call, and not those of its machines."""
     covers_zones = False
     """A fleet request would, but its machines could not be told apart after a lost response: their
-    launch indexes repeat in each zone."""
+    launch indexes may repeat in each zone."""
 
     def __init__(self, clock: Clock, offload: Offload, settings: AwsSettings) -> None:
         self.name = settings.name
