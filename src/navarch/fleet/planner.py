@@ -85,6 +85,7 @@ def plan_pool(
     gangs = removals.gangs
     actions += [*removals.late, *gangs.release, *gangs.abandon, *gangs.retire]
     actions += [*grown, *removals.surplus, *retried]
+    actions += [each for each in replacements.closures if each.node not in removals.nodes]
     moments = (_wake_at(pool, kept, boots, now), launches.look_again_at(), gangs.wake_at)
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=_first(*moments, steady.late_at))
 

@@ -9,6 +9,7 @@ from navarch.core.event import Event, Recorded, Subject, about
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.records import evolve
+from navarch.fleet.disruption.replacement import CLOSED
 from navarch.sim.figures.figures import JobRecord, goodput_of, measure
 from navarch.sim.figures.interruptions import Interruption
 from navarch.sim.figures.reactions import duration_stats
@@ -175,6 +176,19 @@ def test_a_planned_replacement_is_counted_apart(reason: str) -> None:
     figures = measure([first, last], a_truth())
     assert (figures.planned_replacements, figures.false_cordons) == (1, 0)
     assert figures.sound_destroyed == 0
+
+
+def test_a_node_that_is_closed_before_its_maintenance_is_not_a_false_cordon() -> None:
+    first, closed, removed = journal(
+        (0, node("n"), "node.registered", READY, ()),
+        (50, node("n"), "node.cordoned", READY, ()),
+        (90, node("n"), "node.retiring", READY, ()),
+    )
+    closed = evolve(closed, event=evolve(closed.event, reason=f"{CLOSED}: on Sunday"))
+    due = evolve(removed, event=evolve(removed.event, reason="maintenance: on Sunday"))
+
+    assert measure([first, closed, due], a_truth()).false_cordons == 0
+    assert measure([first, closed, removed], a_truth()).sound_destroyed == 1
 
 
 def test_shrinking_a_pool_is_not_a_false_cordon() -> None:

@@ -13,11 +13,11 @@ from navarch.core.ids import JobName, NodeId, ProviderName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import Table, evolve
-from navarch.fleet.disruption.replacement import Gangs, plan_replacements
+from navarch.fleet.disruption.replacement import CLOSED, Gangs, plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.drains import plan_drains
 from navarch.fleet.jobs.gangs import nodes_by_gang
-from navarch.fleet.plan import Request
+from navarch.fleet.plan import Cordon, Request, Retire
 from navarch.fleet.planner import plan_pool
 from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
 
@@ -162,6 +162,53 @@ def test_announced_maintenance_replaces_a_node() -> None:
     known = nodes(2)
     known[1] = evolve(known[1], conditions=(a_condition("maintenance"),))
     assert begun(a_pool(size=2), known) == ["training-1"]
+
+
+DUE = a_node("training-0", conditions=(a_condition("maintenance"),), health=Health.DEGRADED)
+COMING = a_node("training-1", phase=Phase.BOOTING, replaces=DUE.id)
+
+
+def closures(*known: Node, pool: Pool | None = None) -> list[tuple[str, str]]:
+    pool = pool or a_pool(size=1, nodes_max=2)
+    plan = plan_replacements(pool, known, for_sale=None, now=NOW)
+    return [(type(each).__name__, each.node) for each in plan.closures]
+
+
+def test_a_node_gets_no_new_work_before_its_maintenance_once_its_successor_has_a_machine() -> None:
+    wanted = evolve(COMING, phase=Phase.REQUESTED, launch=None, attempts=1)
+    assert closures(DUE) == [], "no successor yet"
+    assert closures(DUE, wanted) == [], "the successor was refused a machine"
+    assert closures(DUE, COMING) == [("Cordon", "training-0")]
+    assert closures(evolve(DUE, cordoned="by hand"), COMING) == []
+
+
+def test_a_closed_node_gets_work_again_if_its_maintenance_or_its_successor_is_gone() -> None:
+    closed = evolve(DUE, cordoned=f"{CLOSED}: soon; training-1 takes its place")
+    failed = evolve(COMING, retiring=Retirement(reason="it did not register"))
+    assert closures(closed, COMING) == []
+    assert closures(closed, failed) == [("Uncordon", "training-0")]
+    assert closures(evolve(closed, conditions=()), COMING) == [("Uncordon", "training-0")]
+    assert closures(evolve(DUE, cordoned="by hand")) == []
+
+
+def test_a_node_whose_successor_serves_is_removed_and_not_closed() -> None:
+    serves = evolve(COMING, phase=Phase.READY, registered_at=NOW)
+    assert retired(a_pool(size=1, nodes_max=2), [DUE, serves]) == [("training-0", False)]
+    assert closures(DUE, serves) == []
+
+
+def test_a_node_that_is_only_too_old_gets_work_until_its_successor_serves() -> None:
+    pool = a_pool(size=1, nodes_max=2, disruption=OLD)
+    assert closures(evolve(DUE, conditions=()), COMING, pool=pool) == []
+
+
+def test_a_plan_closes_no_node_that_it_removes() -> None:
+    pool = a_pool(size=1, nodes_max=3)
+    known = [DUE, COMING, a_node("training-2")]
+    closing = plan_replacements(pool, known, for_sale=None, now=NOW)
+    plan = plan_pool(pool, known, replacements=closing, now=NOW, new_tokens=iter(()))
+    touched = [each.node for each in plan.actions if isinstance(each, Cordon | Retire)]
+    assert len(touched) == len(set(touched))
 
 
 def test_a_spot_notice_drains_at_once() -> None:

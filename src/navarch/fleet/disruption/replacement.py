@@ -5,7 +5,7 @@ evaluated again once the successor is up; if it no longer holds, the successor i
 node stays.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import or_
 
@@ -22,7 +22,11 @@ from navarch.fleet.disruption.costly import costly
 from navarch.fleet.disruption.drifted import drifted
 from navarch.fleet.disruption.expired import expired
 from navarch.fleet.disruption.maintenance import under_maintenance
-from navarch.fleet.plan import Candidate, Retire
+from navarch.fleet.disruption.unhealthy import AUTOMATIC
+from navarch.fleet.plan import Candidate, Cordon, Retire, Uncordon
+
+CLOSED = f"{AUTOMATIC}{Cause.MAINTENANCE}"
+"""How the reason of a cordon begins that keeps new work off a node before its maintenance."""
 
 
 class Replacements(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +36,8 @@ class Replacements(msgspec.Struct, frozen=True, kw_only=True):
     """Buy a successor for each, if there is room."""
     retire: tuple[Retire, ...] = ()
     """Nodes with a successor that serves, and successors that are no longer needed."""
+    closures: tuple[Cordon | Uncordon, ...] = ()
+    """Nodes that get no new work before their maintenance, and those that get work again."""
 
 
 def successors(nodes: Iterable[Node]) -> dict[NodeId, Node]:
@@ -110,7 +116,33 @@ def plan_replacements(
         if _may_take_over(pool, begun, now, is_whole=is_whole):
             serving = [name for name in group if name in coming and coming[name].serving]
             retire += [Retire(node=name, reason=wanted[name].reason) for name in serving]
-    return Replacements(begin=tuple(begin), retire=tuple(retire))
+    leaving = {each.node for each in retire}
+    closures = _closures([node for node in sound if node.id not in leaving], coming, wanted)
+    return Replacements(begin=tuple(begin), retire=tuple(retire), closures=tuple(closures))
+
+
+def _closures(
+    nodes: Sequence[Node], coming: Mapping[NodeId, Node], wanted: Mapping[NodeId, Candidate]
+) -> Iterator[Cordon | Uncordon]:
+    """Yield which nodes close to new work before their maintenance, and which open again.
+
+    Work that starts now is interrupted when the successor serves, within minutes. A node whose
+    successor has no machine stays open: it may have to work until its maintenance.
+    """
+    for node in nodes:
+        candidate, successor = wanted.get(node.id), coming.get(node.id)
+        is_announced = candidate is not None and candidate.cause is Cause.MAINTENANCE
+        is_succeeded = successor is not None and successor.instance is not None
+        is_closed = node.cordoned is not None and node.cordoned.startswith(CLOSED)
+        if is_announced and is_succeeded and node.cordoned is None:
+            assert candidate is not None
+            assert successor is not None
+            reason = f"{AUTOMATIC}{candidate.reason}; {successor.id} takes its place"
+            yield Cordon(node=node.id, reason=reason)
+        elif is_closed and not is_announced:
+            yield Uncordon(node=node.id, reason="its maintenance is no longer announced")
+        elif is_closed and not is_succeeded:
+            yield Uncordon(node=node.id, reason="no machine takes its place yet")
 
 
 def _may_take_over(pool: Pool, begun: Sequence[Node], now: datetime, *, is_whole: bool) -> bool:

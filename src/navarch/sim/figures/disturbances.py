@@ -18,6 +18,9 @@ _PLANNED = (
 )
 """How the reasons begin for which a sound node is replaced as its pool is configured."""
 
+_CLOSED = f"automatic: {Cause.MAINTENANCE}:"
+"""How the reason begins for which a node gets no new work before its maintenance."""
+
 _ACTIONS = frozenset({"node.cordoned", "node.draining", "node.recovering", "node.retiring"})
 _REMOVALS = frozenset({"node.retiring", "node.terminating"})
 
@@ -66,8 +69,10 @@ def _unrequested(timeline: NodeTimeline, truth: GroundTruth) -> Iterator[tuple[d
     planned_at = _planned_at(timeline)
     requests = truth.requested_outages.get(timeline.node, ())
     retiring = serving = False
-    for at, kind, _, state in timeline.changes:
+    for at, kind, reason, state in timeline.changes:
         left, serving = serving and not state.serving, state.serving
+        if kind == "node.cordoned" and reason.startswith(_CLOSED):
+            continue
         # What follows from the decision to remove a node is no decision of its own.
         decided = kind in _ACTIONS and not retiring
         retiring = state.retiring
