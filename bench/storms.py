@@ -178,6 +178,7 @@ def _furnish(world: World, story: Story) -> None:
     if not story.is_checked:
         world.allow_probes()
         world.cloud.habits = replace(world.cloud.habits, unchecked=True)
+    world.workloads = story.workloads(world.clock, world.entropy("workloads"))
 
 
 def _run(name: str, nodes: int, seed: int, record: Record, *, error: str, cpu_s: float) -> Run:

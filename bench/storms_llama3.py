@@ -5,10 +5,10 @@ with XIDs of their own, machines do not report for 200 seconds, and checks find 
 unhealthy for a minute. None of those is a reason to touch a machine.
 """
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from bench.llama3 import (
     BYSTANDERS,
@@ -20,136 +20,109 @@ from bench.llama3 import (
     serving,
 )
 from bench.llama3_evidence import Fault, Rig, bad_kernel, killed, stopped, wild_pointer
+from bench.storms_record import Record
 from bench.storms_stage import Event, Stage
-from navarch.core.health import CheckResult, Health
+from bench.storms_training import (
+    DEAD_START,
+    REMOVAL,
+    WAITING,
+    Account,
+    Training,
+    TrainingElsewhere,
+    kept_at_best_s,
+)
+from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.ids import NodeId
+from navarch.core.incident import Incident
 from navarch.core.instance import Notice, NoticeKind
 from navarch.core.pool import Pool
 from navarch.health.checks.issues import judge_notices
-from navarch.ports.store import Committed
 from navarch.sim.world.world import World
 from navarch.testing.worlds import a_pool
 
 DAYS = 54.0
-CHECKPOINT_EVERY_S, CHECKPOINT_TAKES_S = 600.0, 10.0
-REQUEUE_S, RESTART_S = 30.0, 120.0
 FOUND_AFTER_S, TREATED_WITHIN_S = 120.0, 3600.0
 CRASHES, SILENCES, FALSE_VERDICTS = 8.0, 3.0, 3.0
 """Noise per day."""
 APPLICATION: Sequence[Fault] = (bad_kernel, wild_pointer, stopped, killed)
 
 
-@dataclass(slots=True)
-class Training:
-    """One job on all nodes but the spares: it restarts after each interruption."""
+@dataclass(slots=True, kw_only=True)
+class Struck:
+    """A failure that happened, and the fleet's record of its node just before."""
 
-    world: World
-    tasks: int
-    on: set[NodeId] = field(default_factory=set)
-    """The nodes it runs or starts on; empty while it waits."""
-    dead: set[NodeId] = field(default_factory=set)
-    """Nodes on which no job can run."""
-    kept_s: float = 0.0
-    interruptions: int = 0
-    _hit: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def run(self, *, ends_s: float) -> None:
-        """Train until the end."""
-        clock = self.world.clock
-        while clock.monotonic() < ends_s:
-            while len(free := serving(self.world)) < self.tasks:
-                await clock.sleep(5.0)
-            self.on = set(free[: self.tasks])
-            self._hit.clear()
-            await clock.sleep(RESTART_S)
-            # A job with a dead machine among its nodes fails as soon as all of them should answer.
-            began_s = clock.monotonic()
-            if not self.on & self.dead and not self._hit.is_set():
-                await self._until_hit(ends_s)
-                self.kept_s += kept_s(clock.monotonic() - began_s)
-            self.on = set()
-            if clock.monotonic() < ends_s:
-                self.interruptions += 1
-                await clock.sleep(REQUEUE_S)
-
-    async def _until_hit(self, ends_s: float) -> None:
-        end = asyncio.get_running_loop().call_at(ends_s, self._hit.set)
-        await self._hit.wait()
-        end.cancel()
-
-    def hit(self, node: NodeId) -> None:
-        """Interrupt the job if it runs on `node`."""
-        if node in self.on:
-            self._hit.set()
-
-    def watch(self, committed: Committed) -> None:
-        """Interrupt the job if one of its nodes is taken away."""
-        for _, node in committed.moved:
-            if node.retiring is not None or node.gone:
-                self.hit(node.id)
+    cause: Cause
+    node: NodeId
+    at_s: float
+    conditions: tuple[Condition, ...]
+    incidents: Collection[Incident]
+    is_found: bool = False
 
 
-def kept_s(ran_s: float) -> float:
-    """Return how much of a run is kept: the work before its last checkpoint."""
-    return ran_s // (CHECKPOINT_EVERY_S + CHECKPOINT_TAKES_S) * CHECKPOINT_EVERY_S
-
-
-def kept_at_best_s(faults_s: Sequence[float], ends_s: float) -> float:
-    """Return the work that is kept if a job never waits for nodes, and only faults interrupt it."""
-    kept, queued_until_s, ready_s = 0.0, 0.0, RESTART_S
-    for at_s in [*faults_s, ends_s]:
-        if at_s < queued_until_s:
-            continue
-        kept += kept_s(max(at_s - ready_s, 0.0))
-        queued_until_s = at_s + REQUEUE_S
-        ready_s = queued_until_s + RESTART_S
-    return kept
-
-
-async def llama3(stage: Stage, days: float = DAYS) -> None:
+async def llama3(
+    stage: Stage, train: Callable[[World, int], Training] = TrainingElsewhere, days: float = DAYS
+) -> None:
     """Play the published failures and the noise, and measure what the job got done."""
-    world, record, chance = stage.world, stage.record, stage.chance
-    plan = failures(days, chance)
-    spares = POOLS * SPARES
-    job = Training(world, len(stage.nodes) - spares)
-    world.store.subscribe(job.watch)
-    began_s = world.clock.monotonic()
-    training = world.tasks.create_task(job.run(ends_s=began_s + days * DAY_S))
+    world = stage.world
+    plan = failures(days, stage.chance)
+    job = train(world, len(stage.nodes) - POOLS * SPARES)
+    training = world.tasks.create_task(job.run(ends_s=world.clock.monotonic() + days * DAY_S))
     await world.clock.sleep(1.0)
-    struck: dict[int, NodeId] = {}
-    handled: set[int] = set()
+    struck: dict[int, Struck] = {}
     events: list[Event] = []
     for i, (at_s, cause) in enumerate(plan):
         events += [
             (at_s, partial(strike, stage, job, struck, i, cause)),
-            (at_s + FOUND_AFTER_S, partial(note_found, stage, struck, handled, i)),
+            (at_s + FOUND_AFTER_S, partial(note_found, stage, struck, i)),
         ]
     await stage.play([*events, *noise(stage, days)], until_s=days * DAY_S)
     await training
-    for i, (_, cause) in enumerate(plan):
-        if cause.is_hardware and not cause.degrades_only:
-            node = struck[i]
-            late_s = record.treated_at.get(node, float("inf")) - record.broken_at[node]
-            if late_s > TREATED_WITHIN_S:
-                handled.discard(i)
-    best_s = kept_at_best_s([at_s for at_s, _ in plan], days * DAY_S)
-    record.measured |= {
-        "faults": len(plan),
-        "unhandled": len(plan) - len(handled),
-        "ettr": round(job.kept_s / (days * DAY_S), 6),
-        "ettr_bound": round(best_s / (days * DAY_S), 6),
-        "ettr_distance": round((best_s - job.kept_s) / (days * DAY_S), 6),
-        "interruptions": job.interruptions,
-        "interruptions_per_fault": round(job.interruptions / max(len(plan), 1), 4),
+    handled = sum(is_handled(each, stage.record) for each in struck.values())
+    best_s = kept_at_best_s([at_s for at_s, _ in plan], days * DAY_S, requeue_s=job.requeue_s)
+    stage.record.measured |= {"faults": len(plan), "unhandled": len(plan) - handled}
+    stage.record.measured |= shown(job.account, best_s, faults=len(plan), span_s=days * DAY_S)
+
+
+def is_handled(struck: Struck, record: Record) -> bool:
+    """Return whether a failure was found, and its machine treated in time if it must be."""
+    if not struck.cause.is_hardware or struck.cause.degrades_only:
+        return struck.is_found
+    treated_s = record.treated_at.get(struck.node, inf)
+    return struck.is_found and treated_s - struck.at_s <= TREATED_WITHIN_S
+
+
+def shown(account: Account, best_s: float, *, faults: int, span_s: float) -> dict[str, float]:
+    """Return the figures of a job, and what the distance to the best case is made of."""
+    interruptions = account.interruptions.total()
+    figures = {
+        "ettr": account.kept_s / span_s,
+        "ettr_bound": best_s / span_s,
+        "ettr_distance": (best_s - account.kept_s) / span_s,
+        "interruptions": interruptions,
+        "interruptions_per_fault": interruptions / max(faults, 1),
     }
+    for cause in (DEAD_START, REMOVAL):
+        figures[f"interruptions by {cause}"] = account.interruptions[cause]
+    for cause in (WAITING, DEAD_START, REMOVAL):
+        figures[f"ettr lost to {cause}"] = account.avoidable_s[cause] / span_s
+    # The rest is chance: where in the interval between two checkpoints an interruption falls.
+    rest_s = best_s - account.kept_s - sum(account.avoidable_s.values())
+    figures["ettr lost between checkpoints"] = rest_s / span_s
+    return {name: round(value, 6) for name, value in figures.items()}
 
 
-def strike(stage: Stage, job: Training, struck: dict[int, NodeId], i: int, cause: Cause) -> None:
+def strike(stage: Stage, job: Training, struck: dict[int, Struck], i: int, cause: Cause) -> None:
     """Let one failure happen on a node of the job, and leave its marks on others."""
     world, chance = stage.world, stage.chance
-    there = sorted(node for node in job.on or serving(world) if stage.is_there(node))
+    there = sorted(node for node in set(job.on or serving(world)) if stage.is_there(node))
     node, *others = chance.sample(there, 1 + BYSTANDERS)
-    struck[i] = node
+    struck[i] = Struck(
+        cause=cause,
+        node=node,
+        at_s=stage.record.now_s(),
+        conditions=world.fleet().nodes[node].conditions,
+        incidents=incidents_of(world, node),
+    )
     if cause.is_hardware:
         stage.record.broken_at[node] = stage.record.now_s()
         if not cause.degrades_only and not cause.announced:
@@ -170,13 +143,21 @@ def strike(stage: Stage, job: Training, struck: dict[int, NodeId], i: int, cause
     job.hit(node)
 
 
-def note_found(stage: Stage, struck: dict[int, NodeId], handled: set[int], i: int) -> None:
-    """Record whether a failure has an incident, a condition or a consequence."""
-    fleet, node = stage.world.fleet(), struck[i]
-    known = fleet.nodes.get(node)
-    seen = any(node in incident.nodes for incident in fleet.incidents.values())
-    if seen or known is None or known.conditions or known.retiring:
-        handled.add(i)
+def note_found(stage: Stage, struck: dict[int, Struck], i: int) -> None:
+    """Record whether a failure has a new incident or condition, or a consequence."""
+    world, failure = stage.world, struck[i]
+    known = world.fleet().nodes.get(failure.node)
+    failure.is_found = (
+        known is None
+        or known.retiring is not None
+        or known.conditions != failure.conditions
+        or incidents_of(world, failure.node) != failure.incidents
+    )
+
+
+def incidents_of(world: World, node: NodeId) -> Collection[Incident]:
+    """Return the incidents that a node is part of."""
+    return [each for each in world.fleet().incidents.values() if node in each.nodes]
 
 
 def noise(stage: Stage, days: float) -> list[Event]:

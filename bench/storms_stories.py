@@ -22,9 +22,12 @@ from bench.llama3_evidence import (
 from bench.storms_llama3 import job_pools, llama3
 from bench.storms_record import CommonCause
 from bench.storms_stage import FEED, NODES_PER_RACK, RACK, Event, Stage, one_pool, six_pools
+from bench.storms_training import OwnTraining
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.pool import Pool
+from navarch.sim.runner.jobs import SimulatedJobs
+from navarch.sim.world.effects import SimWorkloads
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
 FAULTS: Sequence[Fault] = (off_the_bus, uncontained, double_bit, wrong_words)
@@ -60,6 +63,8 @@ class Story:
     """How many seeds are enough, for a long story."""
     is_checked: bool = True
     """Whether the cloud has status checks. Without them, nodes probe each other."""
+    workloads: type[SimWorkloads] = SimWorkloads
+    """The workload system of the fleet."""
 
 
 # Silence
@@ -325,6 +330,9 @@ REAL = (Figure.EXPLAINED, Figure.NO_FALSE_NAME, Figure.BUDGET, Figure.NOTHING_SO
 QUIET = (Figure.NOTHING_SOUND, Figure.TREATED)
 FOUND = (Figure.NOTHING_SOUND, Figure.PROVEN)
 
+TRAINS = (Figure.HANDLED, Figure.NOTHING_SOUND, Figure.ETTR, Figure.INTERRUPTIONS)
+LLAMA3_NODES = 2048
+
 STORIES: dict[str, Story] = {
     "silence-all": Story(play=partial(silence, share=1.0), figures=QUIET),
     "silence-zone": Story(play=partial(silence, share="zone"), figures=QUIET, pools=six_pools),
@@ -343,12 +351,14 @@ STORIES: dict[str, Story] = {
     "rack-36": Story(play=dead_rack, figures=REAL, per_rack=36),
     "hot-rack": Story(play=hot_rack, figures=REAL),
     "power-feed": Story(play=power_feed, figures=REAL),
-    "llama3": Story(
-        play=llama3,
-        figures=(Figure.HANDLED, Figure.NOTHING_SOUND, Figure.ETTR, Figure.INTERRUPTIONS),
+    "llama3": Story(play=llama3, figures=TRAINS, pools=job_pools, nodes=LLAMA3_NODES, seeds_max=3),
+    "llama3-own-jobs": Story(
+        play=partial(llama3, train=OwnTraining),
+        figures=TRAINS,
         pools=job_pools,
-        nodes=2048,
+        nodes=LLAMA3_NODES,
         seeds_max=3,
+        workloads=SimulatedJobs,
     ),
 }
 

@@ -3,11 +3,27 @@
 `make bench-storms` plays all of them with more seeds and two sizes.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
 import pytest
+from bench.llama3 import CAUSES
 from bench.storms import PROVEN_WITHIN_S, Run, judge, play
-from bench.storms_llama3 import REQUEUE_S, RESTART_S, kept_at_best_s
+from bench.storms_llama3 import Struck, is_handled, llama3, shown
 from bench.storms_record import CommonCause, Record
-from bench.storms_stories import Figure
+from bench.storms_stories import STORIES, Figure
+from bench.storms_training import (
+    DEAD_START,
+    FAULT,
+    REQUEUE_S,
+    RESTART_S,
+    Account,
+    OwnTraining,
+    Training,
+    TrainingElsewhere,
+    kept_at_best_s,
+)
 
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Change, Fleet
@@ -16,6 +32,7 @@ from navarch.core.node import Node, Retirement
 from navarch.core.records import evolve
 from navarch.ports.store import Committed
 from navarch.sim.kernel.clock import SimClock
+from navarch.sim.world.world import World
 from navarch.testing.worlds import NOW, a_node
 
 SEEDS = (9101, 9102)
@@ -142,7 +159,45 @@ def test_the_bound_of_a_job_loses_only_restarts_and_work_since_the_last_checkpoi
     assert kept_at_best_s([RESTART_S + 9.5 * cycle_s], again_s + cycle_s) == 6000.0
 
 
+def test_the_distance_to_the_bound_is_divided_by_cause() -> None:
+    account = Account(kept_s=900.0)
+    account.interruptions.update([FAULT, FAULT, DEAD_START])
+    account.avoidable_s[DEAD_START] = 60.0
+    figures = shown(account, 1000.0, faults=2, span_s=2000.0)
+    assert figures["interruptions_per_fault"] == 1.5
+    assert figures["ettr_distance"] == 0.05
+    assert figures["ettr lost to starts on dead machines"] == 0.03
+    assert figures["ettr lost between checkpoints"] == 0.02
+
+
+def test_an_old_fault_of_a_node_does_not_make_a_new_one_handled() -> None:
+    record, _ = a_record()
+    bug = next(each for each in CAUSES if each.name == "software bug")
+    gpu = next(each for each in CAUSES if each.name == "faulty GPU")
+    unseen = Struck(cause=bug, node=NodeId("n"), at_s=0.0, conditions=(), incidents=())
+    late = Struck(cause=gpu, node=NodeId("n"), at_s=0.0, conditions=(), incidents=(), is_found=True)
+    record.treated_at[NodeId("n")] = 3601.0
+    assert not is_handled(unseen, record)
+    assert not is_handled(late, record)
+    record.treated_at[NodeId("n")] = 3599.0
+    assert is_handled(late, record)
+
+
 # The product
+
+
+@pytest.mark.parametrize("train", [TrainingElsewhere, OwnTraining])
+def test_maintenance_and_noise_interrupt_a_job_no_more_than_its_faults(
+    train: Callable[[World, int], Training], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = STORIES["llama3" if train is TrainingElsewhere else "llama3-own-jobs"]
+    short = replace(story, play=partial(llama3, train=train, days=4.0), nodes=None)
+    monkeypatch.setitem(STORIES, "llama3", short)
+    run = play("llama3", 512, 9103)
+    assert run.error == ""
+    assert run.sound_destroyed == 0
+    assert run.measured["unhandled"] == 0
+    assert run.measured["interruptions by removed nodes"] == 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
