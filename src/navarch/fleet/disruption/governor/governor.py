@@ -31,8 +31,10 @@ long. Large machines need up to half an hour to reboot."""
 RESERVING = ("pool", "zone", "fleet")
 RESERVED_FROM = 4
 RESERVED_SHARE = 1 / 3
-"""The share of such a budget, of at least that many nodes in the window, that is kept for faults
-that few nodes show: they are more likely to be true than a fault that many show."""
+"""The share of such a budget, of at least that many nodes, that is kept for faults that few nodes
+show: they are more likely to be true than a fault that many show. In a day it is kept where the
+budget is a number of nodes: a false alarm costs a small pool three of four, and a third of the
+budget of a large one is more than its machines need."""
 
 
 class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,22 +295,24 @@ class _Budgets:
     ) -> int:
         """Return how many of the `allowed` nodes are kept for other faults than `fault`.
 
-        That is a third within the window, for a fault that several nodes show. In a day, a fault
-        that more nodes show than fail independently has the share and not the floor: the floor is
-        for small pools in which several machines happen to fail on one day.
+        That is a third of a budget that is large enough, for a fault that several nodes show. In a
+        day, that third is taken from the floor, which is for small pools in which several machines
+        happen to fail; a fault that more nodes show than fail independently has no part of the
+        floor.
         """
         shown = self._count(fault)
         if shown < self._settings.suspect_nodes:
             return 0
+        reserves = place[0] in RESERVING and allowed >= RESERVED_FROM
         if period != DAY:
-            reserves = place[0] in RESERVING and allowed >= RESERVED_FROM
             return int(allowed * RESERVED_SHARE) if reserves else 0
-        nodes = len(self._stats.attributes)
-        if chance_of(shown, nodes=nodes, within=DAY) >= CHANCE_MAX:
-            return 0
         budget = self._settings.budgets[Domain(place[0])]
         size = self._stats.sizes[place] + self._lost[DAY][place]
-        return allowed - max(budget.allows(size), int(size * budget.share_per_day))
+        beyond = allowed - max(budget.allows(size), int(size * budget.share_per_day))
+        nodes = len(self._stats.attributes)
+        if chance_of(shown, nodes=nodes, within=DAY) >= CHANCE_MAX:
+            return min(beyond, int(allowed * RESERVED_SHARE)) if reserves else 0
+        return beyond
 
     def _count(self, fault: str) -> int:
         """Return how many nodes show a fault, or did when they left."""
