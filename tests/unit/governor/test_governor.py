@@ -145,6 +145,26 @@ def test_a_successor_of_the_successor_restores_the_budget() -> None:
     assert passed(decide([out, again, serving, broken])) == ["training-3"]
 
 
+@pytest.mark.parametrize(("well_min", "counts"), [(29, True), (31, False)])
+def test_a_removed_node_counts_no_longer_once_its_successor_was_well_for_half_an_hour(
+    well_min: int, *, counts: bool
+) -> None:
+    out = acted_on("training-0", minutes_ago=1400)
+    registered_at = NOW - timedelta(hours=5)
+    successor = a_node("training-1", replaces=out.id, registered_at=registered_at)
+    ill = faulty(successor, since=registered_at + timedelta(minutes=well_min))
+    hour_ago = NOW - timedelta(hours=1)
+    assert bool(DomainStats([out, ill]).acted_since(hour_ago, lambda _: True)) is counts
+    gone = evolve(ill, phase=Phase.GONE, acted_at=registered_at + timedelta(minutes=well_min))
+    assert (out.id in DomainStats([out, gone]).acted_since(hour_ago, lambda _: True)) is counts
+
+
+def test_a_successor_that_breaks_later_does_not_wait_for_the_node_that_it_replaced() -> None:
+    out = acted_on("training-0", minutes_ago=1400)
+    successor = a_node("training-1", replaces=out.id, registered_at=NOW - timedelta(hours=5))
+    assert passed(decide([out, faulty(successor)])) == ["training-1"]
+
+
 def test_a_pool_at_its_size_waits_for_no_successor() -> None:
     out = acted_on("training-0", minutes_ago=61)
     broken = faulty(a_node("training-1"))

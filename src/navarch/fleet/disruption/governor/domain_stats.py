@@ -16,6 +16,10 @@ from navarch.core.recovery import Recovery, RecoveryState
 from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of, domains_of
 from navarch.fleet.silence import heartbeat_condition
 
+TOOK_OVER_AFTER = timedelta(minutes=30)
+"""A successor that was well for so long has taken its place: if it breaks later, the node that it
+replaced counts no longer against the budgets, which the new fault needs."""
+
 Shown = tuple[Node, Condition]
 """A node, and the condition by which it shows a fault."""
 
@@ -186,8 +190,8 @@ class DomainStats:
         return not node.retiring.surplus and not self._is_succeeded(node.id) and is_missed(node)
 
     def _is_succeeded(self, name: NodeId) -> bool:
-        """Return whether a successor of `name` serves, or a successor of its successor."""
-        return any(node.serving for node in self._successors_of(name))
+        """Return whether a successor of `name` took its place, or a successor of its successor."""
+        return any(map(_took_over, self._successors_of(name)))
 
     def _successors_of(self, name: NodeId) -> Iterator[Node]:
         """Yield the successors of `name`, and the successors of those."""
@@ -202,3 +206,13 @@ class DomainStats:
 
 def _is_present(node: Node) -> bool:
     return node.registered_at is not None and not node.gone
+
+
+def _took_over(node: Node) -> bool:
+    """Return whether `node` serves, or was well for so long that its faults are its own."""
+    if node.serving or node.registered_at is None:
+        return node.serving
+    ends = [each.since for each in node.conditions if each.health is Health.UNHEALTHY]
+    if node.acted_at is not None:
+        ends.append(node.acted_at)
+    return min(ends, default=node.registered_at) >= node.registered_at + TOOK_OVER_AFTER
