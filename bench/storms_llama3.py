@@ -56,6 +56,8 @@ class Struck:
     at_s: float
     conditions: tuple[Condition, ...]
     incidents: Collection[Incident]
+    checks: frozenset[str] = frozenset()
+    """The checks that find it. A node that such a check has degraded already may show no more."""
     is_found: bool = False
 
 
@@ -136,6 +138,7 @@ def strike(stage: Stage, job: Training, struck: dict[int, Struck], i: int, cause
         found = []
     else:
         found = Rig(world, node).after(cause.fault, chance)
+    struck[i].checks = frozenset(result.check for result in found)
     for result in found:
         stage.show(node, result)
     for other in others:
@@ -151,6 +154,7 @@ def note_found(stage: Stage, struck: dict[int, Struck], i: int) -> None:
         known is None
         or known.retiring is not None
         or known.conditions != failure.conditions
+        or any(condition.check in failure.checks for condition in known.conditions)
         or incidents_of(world, failure.node) != failure.incidents
     )
 
