@@ -112,11 +112,11 @@ class DomainBudget:
     """The least number of nodes allowed, however small the domain."""
     share_max: float = 0.05
     """A share of the domain's nodes; the larger of the two limits counts."""
-    nodes_per_day: int = 4
+    nodes_per_day: int = 5
     """The same for a day: a small pool may lose a few nodes in a day, one after another.
 
-    Of 32 pools of 65 nodes that fail at the published rates, one loses four in a day about once a
-    year.
+    Of 32 pools of 65 nodes that fail at the published rates, one loses more in a day about once in
+    a century.
     """
     share_per_day: float = 0.05
 

@@ -14,7 +14,7 @@ from navarch.core.node import Node
 from navarch.fleet.disruption.governor.attributes import Attribute, describe, domains_of
 from navarch.fleet.disruption.governor.burst import TOGETHER, WAIT, burst_wait_ends_at
 from navarch.fleet.disruption.governor.common_cause import (
-    CHANCE_MAX,
+    COINCIDENCE_MAX,
     CommonCause,
     chance_of,
     minutes,
@@ -33,7 +33,7 @@ RESERVED_FROM = 4
 RESERVED_SHARE = 1 / 3
 """The share of such a budget, of at least that many nodes, that is kept for faults that few nodes
 show: they are more likely to be true than a fault that many show. In a day it is kept where the
-budget is a number of nodes: a false alarm costs a small pool three of four, and a third of the
+budget is a number of nodes: a false alarm costs a small pool four of five, and a third of the
 budget of a large one is more than its machines need."""
 
 
@@ -310,7 +310,7 @@ class _Budgets:
         size = self._stats.sizes[place] + self._lost[DAY][place]
         beyond = allowed - max(budget.allows(size), int(size * budget.share_per_day))
         nodes = len(self._stats.attributes)
-        if chance_of(shown, nodes=nodes, within=DAY) >= CHANCE_MAX:
+        if chance_of(shown, nodes=nodes, within=DAY) >= COINCIDENCE_MAX:
             return min(beyond, int(allowed * RESERVED_SHARE)) if reserves else 0
         return beyond
 
