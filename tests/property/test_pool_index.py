@@ -153,6 +153,9 @@ def test_an_index_kept_step_by_step_equals_one_built_from_the_nodes(
 
 UNSEEN: dict[str, object] = {
     "acted_at": NOW,
+    "address": "10.0.0.1",
+    "dead_man_s": 600,
+    "probes": True,
     "boot_id": "another",
     "booted_at": NOW,
     "gpus": 4,

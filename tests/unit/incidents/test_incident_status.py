@@ -118,6 +118,9 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "traits": {},
         "vouched_boot": "another",
         "acted_at": NOW,
+        "address": "10.0.0.1",
+        "dead_man_s": 600,
+        "probes": True,
         "testimonies": (Testimony(witness="w", alive=None, reason="running", since=NOW),),
         "overridden_at": NOW,
     }
