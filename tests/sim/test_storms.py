@@ -226,9 +226,11 @@ def test_no_machine_behind_a_dead_switch_is_destroyed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_false_check_costs_no_more_than_the_budget(seed: int) -> None:
-    run = play("check-77", 96, seed)
+    # Of 100 nodes, 5 % are the five that a smaller pool may lose in a day as well.
+    run = play("check-77", 100, seed)
     assert run.error == ""
     assert run.destroyed <= run.budget
+    assert run.sound_destroyed <= 2
 
 
 @pytest.mark.long
