@@ -9,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.disruption import Deferred, DeferredBy
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import HEARTBEAT, Condition, Health
-from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName, RecoveryId
+from navarch.core.ids import (
+    CommandId,
+    IncidentId,
+    InstanceId,
+    JobName,
+    NodeId,
+    PoolName,
+    RecoveryId,
+)
 from navarch.core.incident import Incident, IncidentKind, Symptom
+from navarch.core.job import Job, JobState, Reservation
 from navarch.core.node import DRIVER, Node, Phase, Retirement, Trait
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
@@ -24,9 +33,13 @@ from navarch.core.recovery import (
     RecoveryState,
     RecoveryStep,
 )
+from navarch.fleet.jobs.placement import plan_jobs
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.jobs.swaps import SWAPPED
+from navarch.health.learning.stragglers import STRAGGLER
 from navarch.state.index import Index
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import NOW, a_node, a_pool, indexed
+from navarch.testing.worlds import NOW, a_job, a_node, a_pool, indexed
 
 POOLS = [PoolName("training"), PoolName("serving")]
 NAMES = [NodeId(f"{pool}-{number}") for pool in POOLS for number in range(3)]
@@ -35,7 +48,8 @@ LONER = NodeId("loner")
 NODES = [*NAMES, LONER]
 MACHINES = [InstanceId(f"i-{number}") for number in range(4)]
 MOMENTS = [NOW - timedelta(minutes=minutes) for minutes in (90, 30, 5, 0)]
-CHECKS = ["xid/79/GPU-0", "thermal/GPU-1", HEARTBEAT]
+CHECKS = ["xid/79/GPU-0", "thermal/GPU-1", HEARTBEAT, f"{STRAGGLER}/GPU-0"]
+JOBS = [JobName(f"j-{number}") for number in range(4)]
 DOMAINS = ["", "nv-1", "nv-2"]
 HELD = Deferred(action="replace", reason="x", because="y", by=DeferredBy.BUDGET, since=NOW)
 
@@ -47,6 +61,7 @@ conditions = st.builds(
     health=st.sampled_from([Health.UNHEALTHY, Health.DEGRADED]),
     reason=st.just("x"),
     since=moments,
+    facts=st.sampled_from([{}, {"shortfall_pct": "12"}]),
 )
 
 
@@ -67,7 +82,7 @@ def nodes(draw: st.DrawFn) -> Node:
         retiring=Retirement(reason="x", surplus=draw(st.booleans())) if leaving else None,
         replaces=draw(st.sampled_from([None, *NAMES])),
         registered_at=draw(st.sampled_from([None, *MOMENTS])),
-        cordoned=draw(st.sampled_from([None, "by hand"])),
+        cordoned=draw(st.sampled_from([None, "by hand", f"{SWAPPED}slow"])),
         labels=draw(st.sampled_from([{}, {"rack": "r1"}, {"rack": "r2", "nvlink_domain": "nv-1"}])),
         traits=draw(traits()),
         recovery=draw(st.sampled_from([None, RecoveryId("r-0")])),
@@ -150,6 +165,26 @@ def recoveries(draw: st.DrawFn) -> Recovery:
 
 
 @st.composite
+def jobs(draw: st.DrawFn) -> Job:
+    job = a_job(
+        draw(st.sampled_from(JOBS)),
+        on=tuple(draw(st.lists(node_names, max_size=2))),
+        preemptible=draw(st.booleans()),
+        checkpointed_at=draw(st.sampled_from([None, NOW])),
+    )
+    place = tuple(draw(st.lists(node_names, min_size=1, max_size=2, unique=True)))
+    until = st.sampled_from([NOW, NOW + timedelta(minutes=10)])
+    reservations = st.builds(Reservation, nodes=st.just(place), until=until)
+    job = evolve(job, reservation=draw(st.one_of(st.none(), reservations)))
+    if job.nodes:
+        return job
+    state = draw(st.sampled_from([JobState.WAITING, JobState.FINISHED]))
+    return evolve(
+        job, state=state, reservation=None if state is JobState.FINISHED else job.reservation
+    )
+
+
+@st.composite
 def changes(draw: st.DrawFn) -> Change:
     """Return a change; what it may forget is decided when it is committed."""
     return Change(
@@ -157,6 +192,8 @@ def changes(draw: st.DrawFn) -> Change:
         incidents=draw(st.lists(incidents(), max_size=2, unique_by=lambda each: each.id)),
         commands=draw(st.lists(commands(), max_size=2, unique_by=lambda each: each.id)),
         recoveries=draw(st.lists(recoveries(), max_size=2, unique_by=lambda each: each.id)),
+        jobs=draw(st.lists(jobs(), max_size=2, unique_by=lambda job: job.name)),
+        forget_jobs=draw(st.lists(st.sampled_from(JOBS), max_size=1)),
         forget_nodes=draw(st.lists(node_names, max_size=2, unique=True)),
         forget_incidents=[IncidentId(f"i-{x}") for x in draw(st.sets(st.integers(0, 4)))],
         forget_commands=[CommandId(f"c-{x}") for x in draw(st.sets(st.integers(0, 6)))],
@@ -242,6 +279,8 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
         "commands": {name: index.commands.on_node(name) for name in NODES},
         "pending": {name: index.commands.pending(name) for name in NODES},
         "machines": {machine: index.node_of(machine) for machine in MACHINES},
+        "jobs": {name: sorted(index.jobs.on_node(name)) for name in NODES},
+        "to plan": (index.jobs.is_quiet, index.jobs.any_waiting),
     }
 
 
@@ -290,6 +329,18 @@ def test_an_index_advanced_with_commits_equals_the_index_of_the_fleet(story: lis
             assert [name for name, value in made.items() if kept[name] != value] == []
 
     asyncio.run(commit_all())
+
+
+@given(st.lists(changes(), max_size=4))
+def test_a_plan_of_jobs_is_empty_while_the_index_is_quiet(story: list[Change]) -> None:
+    fleet, history = Fleet(), History()
+    for change in story:
+        fleet = apply(fleet, history.legal(change, fleet))
+        plan = plan_jobs(fleet, Scheduling(), now=NOW)
+        is_empty = plan.change.empty and plan.wake_at is None
+        jobs = Index(fleet).jobs
+        assert is_empty or not jobs.is_quiet
+        assert jobs.any_waiting is any(job.state is JobState.WAITING for job in fleet.jobs.values())
 
 
 def test_a_ticket_reaches_the_index_with_its_commit() -> None:

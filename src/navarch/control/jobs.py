@@ -18,6 +18,7 @@ from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Committed, Store
+from navarch.state.index import Index
 
 LOOK_EVERY = timedelta(seconds=30)
 """How often waiting jobs are scheduled even if nothing has changed but the time: they age, and
@@ -48,11 +49,13 @@ class JobController(Controller):
         clock: Clock,
         store: Store,
         offload: Offload,
+        index: Index,
         *,
         scheduling: Callable[[], Scheduling],
     ) -> None:
         super().__init__(clock, store, [PLACEMENT] if store.fleet().jobs else [])
         self._offload = offload
+        self._index = index
         self._scheduling = scheduling
         self._scheduled_with: Scheduling | None = None
         self._clusters = FleetClusters()
@@ -89,6 +92,10 @@ class JobController(Controller):
 
     async def _place(self, fleet: Fleet, now: datetime) -> None:
         scheduling = self._scheduled_with = self._scheduling()
+        if self._index.jobs.is_quiet:
+            self._reported.clear()
+            self._looked_at, self._pause_ends = now, now + PAUSE
+            return
         began = self._clock.monotonic()
         plan = await self._offload.run(
             lambda: plan_jobs(
@@ -102,12 +109,12 @@ class JobController(Controller):
         took = timedelta(seconds=self._clock.monotonic() - began)
         change = self._with_news(fleet, plan, now)
         if not change.empty:
-            fleet = await self._store.commit(change, based_on=fleet.revision)
+            await self._store.commit(change, based_on=fleet.revision)
         self._looked_at = now
         self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
         if plan.wake_at is not None:
             self.queue.add_by(PLACEMENT, max(plan.wake_at, self._pause_ends))
-        if any(job.state is JobState.WAITING for job in fleet.jobs.values()):
+        if self._index.jobs.any_waiting:
             self.queue.add_by(PLACEMENT, max(now + LOOK_EVERY, self._pause_ends))
 
     def _with_news(self, fleet: Fleet, plan: JobPlan, now: datetime) -> Change:

@@ -15,6 +15,7 @@ from navarch.core.incident import Incident
 from navarch.core.node import Node
 from navarch.core.recovery import Command, CommandStatus
 from navarch.fleet.disruption.governor.domain_stats import DomainStats
+from navarch.fleet.jobs.job_index import JobIndex
 from navarch.fleet.pool_index import PoolIndex
 from navarch.ports.store import Committed
 
@@ -125,7 +126,7 @@ class SeenSymptoms:
 
 
 class Index:
-    """Nodes by pool and by machine, counts by domain, open incidents and commands."""
+    """Nodes by pool and by machine, counts by domain, open incidents and commands, and jobs."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.rebuild(fleet)
@@ -139,6 +140,7 @@ class Index:
         self.incidents = OpenIncidents(fleet.incidents.values())
         self.symptoms = SeenSymptoms(fleet.incidents.values())
         self.commands = OpenCommands(fleet.commands.values())
+        self.jobs = JobIndex(fleet)
         self._nodes_of: dict[InstanceId, set[NodeId]] = {}
         """More than one node only if two providers use the same name for a machine."""
         for node in fleet.nodes.values():
@@ -163,14 +165,23 @@ class Index:
                     self.pools[node.pool] = PoolIndex()
                 self.pools[node.pool].note(node)
             self.domains.note(node)
+            self.jobs.note_node(node.id, node)
             self._note_machine(before, node)
         for node in committed.forgotten:
             if node.pool in self.pools:
                 self.pools[node.pool].drop(node.id)
             self.domains.drop(node.id)
+            self.jobs.note_node(node.id, None)
+        self._advance_jobs(committed)
         self.incidents.advance(change)
         self.symptoms.advance(change, committed.before.incidents)
         self.commands.advance(change)
+
+    def _advance_jobs(self, committed: Committed) -> None:
+        before, after = committed.before.jobs, committed.after
+        written = dict.fromkeys([job.name for job in committed.change.jobs])
+        for name in written | dict.fromkeys(committed.change.forget_jobs):
+            self.jobs.note_job(before.get(name), after.jobs.get(name), after.nodes)
 
     def _note_machine(self, before: Node | None, node: Node) -> None:
         former = None if before is None or before.gone else before.instance

@@ -18,7 +18,7 @@ from navarch.core.job import JobState
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.api import JobApi, JobRequest
 from navarch.sim.kernel.clock import InlineOffload
-from navarch.testing.worlds import ControllerDriver
+from navarch.testing.worlds import ControllerDriver, indexed
 
 
 def typed(server: str, *words: str, code: int = 0) -> str:
@@ -30,7 +30,8 @@ def typed(server: str, *words: str, code: int = 0) -> str:
 async def place(local: LocalApi) -> None:
     """Do one round of the loop, which the local API does not run."""
     clock = SystemClock()
-    controller = JobController(clock, local.store, InlineOffload(), scheduling=Scheduling)
+    index = indexed(local.store)
+    controller = JobController(clock, local.store, InlineOffload(), index, scheduling=Scheduling)
     loop = ControllerDriver(clock, local.store, controller)
     await loop.reconcile()
 

@@ -50,7 +50,7 @@ def retired(fleet: Fleet) -> list[str]:
         ALPHA,
         list(fleet.in_pool(ALPHA.name).values()),
         for_sale=None,
-        gangs=partial(nodes_by_gang, fleet.jobs),
+        gangs=partial(nodes_by_gang, fleet.jobs.values()),
         awaits_others=partial(awaits_other_pools, fleet, ALPHA.name, now=NOW),
         now=NOW,
     )

@@ -16,6 +16,7 @@ from navarch.control.jobs import (
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import JobState, Reservation
+from navarch.core.node import Phase
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -24,7 +25,7 @@ from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
 from navarch.sim.kernel.clock import InlineOffload, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import ControllerDriver, a_job, a_node, a_pool
+from navarch.testing.worlds import ControllerDriver, a_job, a_node, a_pool, indexed
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ class Case:
         self.looks = 0
         self._scheduling = scheduling or Scheduling()
         controller = JobController(
-            self.clock, self.store, self, scheduling=lambda: self._scheduling
+            self.clock, self.store, self, indexed(self.store), scheduling=lambda: self._scheduling
         )
         self.loop = ControllerDriver(self.clock, self.store, controller)
 
@@ -123,6 +124,22 @@ def test_a_fleet_without_jobs_costs_nothing() -> None:
         await case.write(pools=[a_pool()], nodes=[a_node("n0")])
         assert await case.loop.reconcile() is None
         assert case.looks == 0
+
+    run(story)
+
+
+def test_no_plan_is_made_while_every_job_runs() -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")], jobs=[a_job("j", on=("n0",))])
+        await case.loop.reconcile()
+        await case.clock.sleep(60.0)
+        await case.write(nodes=[a_node("n1")])
+        await case.loop.reconcile()
+        assert case.looks == 0
+        await case.write(nodes=[a_node("n0", phase=Phase.GONE)])
+        await case.clock.sleep(60.0)
+        await case.loop.reconcile()
+        assert (case.looks, case.state("j")) == (1, JobState.WAITING)
 
     run(story)
 

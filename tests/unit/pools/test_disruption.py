@@ -9,10 +9,10 @@ import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.health import Condition, Health
-from navarch.core.ids import JobName, NodeId, ProviderName, Token
+from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.core.records import Table, evolve
+from navarch.core.records import evolve
 from navarch.fleet.disruption.replacement import CLOSED, Gangs, plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.drains import plan_drains
@@ -296,11 +296,11 @@ def test_the_successor_of_a_costly_node_is_cheaper_regardless_of_the_strategy() 
 
 def of_gangs(*gangs: tuple[int, ...]) -> Gangs:
     """Return the groups of nodes that share a job, by the numbers of the nodes."""
-    jobs = {
-        JobName(f"job-{place}"): a_job(f"job-{place}", on=tuple(f"training-{i}" for i in gang))
+    jobs = [
+        a_job(f"job-{place}", on=tuple(f"training-{i}" for i in gang))
         for place, gang in enumerate(gangs)
-    }
-    return partial(nodes_by_gang, Table(jobs))
+    ]
+    return partial(nodes_by_gang, jobs)
 
 
 def moves(pool: Pool, known: list[Node], gangs: Gangs) -> tuple[list[str], list[str]]:

@@ -1,7 +1,7 @@
 """Sizing: keeps every pool at its size, within its budgets and what providers sell."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -184,12 +184,16 @@ class SizingController(PoolPlanningController):
             surveyed=self._surveyed,
             loads=self._loads,
             missing_agent=self._missing_agent(pool),
-            gangs=partial(nodes_by_gang, fleet.jobs),
+            gangs=self._gangs,
             awaits_others=partial(awaits_other_pools, fleet, pool.name, now=now),
             new_tokens=self._new_tokens(),
             boots=self._boots.watch,
             now=now,
         )
+
+    def _gangs(self, nodes: Collection[NodeId]) -> Sequence[Sequence[NodeId]]:
+        jobs = self._store.fleet().jobs
+        return nodes_by_gang([jobs[name] for name in self._index.jobs.on_any(nodes)], nodes)
 
     def _loads(self, names: Sequence[NodeId]) -> dict[NodeId, float]:
         used = zip(names, self._readings.utilization(names), strict=True)

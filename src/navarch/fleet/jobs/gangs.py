@@ -1,20 +1,19 @@
 """Gangs of jobs: nodes that share a job are interrupted together, in one pool or in several."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job
 from navarch.core.node import Phase
-from navarch.core.records import Table
 from navarch.fleet.disruption.replacement import successors
 
 
-def nodes_by_gang(jobs: Table[JobName, Job], nodes: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
+def nodes_by_gang(jobs: Iterable[Job], nodes: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
     """Return `nodes` in groups that share jobs, in order of the first node of each group."""
     groups = {name: {name: None} for name in nodes}
-    for job in jobs.values():
+    for job in jobs:
         shared = [name for name in dict.fromkeys(job.nodes) if name in groups]
         for name in shared[1:]:
             if groups[name] is not groups[shared[0]]:

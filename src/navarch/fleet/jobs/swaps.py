@@ -44,7 +44,7 @@ def plan_swaps(fleet: Fleet, *, now: datetime) -> SwapPlan:
     A straggler drains if an idle node of the same kind can take its place, so that the job moves
     once, to a place that is reserved for it. While any job waits, no idle node is a spare.
     """
-    marked = [each for each in fleet.nodes.values() if each.conditions or each.cordoned]
+    marked = [node for node in fleet.nodes.values() if concerns_swaps(node)]
     swapped = [node for node in marked if is_swapped(node) and not node.gone]
     straggling = [node for node in marked if _shortfall(node)]
     if not straggling and not swapped:
@@ -79,6 +79,13 @@ def plan_swaps(fleet: Fleet, *, now: datetime) -> SwapPlan:
                 events += news
     change = Change(jobs=moving, nodes=nodes, events=events)
     return SwapPlan(change=change, wake_at=min(moments, default=None))
+
+
+def concerns_swaps(node: Node) -> bool:
+    """Return whether plans of swaps see `node`: a straggler, or a node that was swapped out."""
+    if not node.conditions and not node.cordoned:
+        return False  # as nearly all
+    return bool(_shortfall(node)) or (is_swapped(node) and not node.gone)
 
 
 def is_swapped(node: Node) -> bool:
