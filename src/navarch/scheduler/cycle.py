@@ -56,7 +56,7 @@ def run_cycle(
         decisions=tuple(log.decisions),
         unschedulable_jobs={
             job.name: tuple(session.unschedulable_jobs[job.name])
-            for job in session.jobs.values()
+            for job in session.jobs.made()
             if job.name in session.unschedulable_jobs and job.has_pending
         },
         unschedulable_tasks=UnschedulableTasks(session),
@@ -75,7 +75,7 @@ class UnschedulableTasks(Mapping[str, Mapping[str, tuple[UnschedulableReason, ..
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[str, dict[str, tuple[UnschedulableReason, ...]]] = {}
-        for job in session.jobs.values() if session.unschedulable_tasks else ():
+        for job in session.jobs.made() if session.unschedulable_tasks else ():
             for uid, task in job.tasks.items():
                 if uid in session.unschedulable_tasks and task.status is TaskStatus.PENDING:
                     reasons = tuple(session.unschedulable_tasks[uid])

@@ -23,8 +23,8 @@ def make_room(
     A job without a search has failed. Later jobs that are no easier than a failed one are skipped;
     with `failed_per_queue`, only those of the same queue.
     """
-    if not session.interruptible:
-        return  # no job could make room
+    if not session.waiting or not session.interruptible:
+        return  # no job needs room, or none could make it
     queue = pending_jobs(session, action, preemptible_only=preemptible_only)
     failed = FailedJobs(per_queue=failed_per_queue)
     while (job := queue.pop()) is not None:

@@ -9,7 +9,7 @@ from navarch.scheduler.model.status import ALLOCATED_MASK
 def evict_stale_gangs(session: Session) -> None:
     """Stop what is left of each gang that has lacked members for longer than the grace period."""
     grace = session.parameters.staleness_grace
-    for job in session.jobs.values():
+    for job in session.jobs.made():
         if not job.stale:
             if job.stale_since is not None:
                 _mark(session, job, MarkStale(job=job.name, since=None))

@@ -18,7 +18,7 @@ from navarch.scheduler.framework.reference_placer import ReferencePlacer
 from navarch.scheduler.model.lazy_tasks import materialise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from navarch.scheduler.actions.solver.solver import Solution
@@ -86,8 +86,10 @@ class CheckedPlacer(VectorPlacer):
         hooks = [*self._state.hooks("predicate"), *self._state.hooks("node_order")]
         return ", ".join(f"{hook.owner} {hook.scope}" for hook in hooks)
 
-    def _new_index(self, holds: Callable[[Job], bool]) -> IncrementalIndex:
-        return _CheckedIndex(self._state, holds)
+    def _new_index(
+        self, holds: Callable[[Job], bool], among: Callable[[], Iterable[Job]]
+    ) -> IncrementalIndex:
+        return _CheckedIndex(self._state, holds, among)
 
     def _new_queue(
         self, *, victims: bool, key: Callable[[Job], object] | None = None

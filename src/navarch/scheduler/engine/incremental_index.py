@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from navarch.scheduler.framework.job_queue import JobIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from navarch.scheduler.framework.cluster_state import ClusterState
     from navarch.scheduler.framework.job_queue import Entry
@@ -30,8 +30,15 @@ class IncrementalIndex(JobIndex):
     handed out stay as they were: they are replaced, never changed.
     """
 
-    def __init__(self, state: ClusterState, holds: Callable[[Job], bool]) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        holds: Callable[[Job], bool],
+        among: Callable[[], Iterable[Job]],
+    ) -> None:
+        """`among` returns the jobs by name, those for which `holds` is true included."""
         super().__init__(state, holds)
+        self._among = among
         self._seen = -1
         self._jobs: list[Job] | None = None
         """The jobs by name, once they were requested."""
@@ -46,8 +53,7 @@ class IncrementalIndex(JobIndex):
         """The jobs by name."""
         self._catch_up()
         if self._jobs is None:
-            jobs = self._state.jobs.values()  # by name, too
-            self._jobs = [job for job in jobs if job.name in self._names]
+            self._jobs = [job for job in self._among() if job.name in self._names]
         return self._jobs
 
     def __len__(self) -> int:
@@ -76,7 +82,7 @@ class IncrementalIndex(JobIndex):
         changed = dict.fromkeys(log[self._seen :]) if self._seen >= 0 else {}
         many = len(changed) > MANY
         if self._seen < 0 or (many and len(changed) * MOST > len(self._state.jobs)):
-            self._jobs = [job for job in self._state.jobs.values() if self._holds(job)]
+            self._jobs = [job for job in self._among() if self._holds(job)]
             self._names = set(map(_name, self._jobs))
             self._leaves = None
         else:

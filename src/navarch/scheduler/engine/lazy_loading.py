@@ -5,10 +5,10 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from navarch.scheduler.engine.place_finder import WHOLE
 from navarch.scheduler.framework.node_table import GPU_COLUMN, need_of
 from navarch.scheduler.model.lazy_tasks import LazyTasks
 from navarch.scheduler.model.placement import Booking, Hold, Placement
+from navarch.scheduler.model.request import WHOLE_KINDS
 from navarch.scheduler.model.status import ACTIVE_USED_MASK, ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
@@ -43,7 +43,14 @@ class LazyLoader:
         counts: list[int] = []
         others: list[PodSet] = []
         row_of = self._state.nodes.rows
-        for job in self._state.jobs.values():
+        self._state.jobs.enter = self._enter
+        for spec in self._state.jobs.steady:
+            (only,) = spec.tasks
+            assert only.node is not None, f"{only.uid} has a node"
+            rows.append(row_of[only.node])
+            needs.append(need_of(only.request))
+            counts.append(1)
+        for job in self._state.jobs.others:
             for pod_set in job.pod_sets.values():
                 if pod_set.untouched(~ACTIVE_USED_MASK):
                     continue  # it holds nothing
@@ -71,7 +78,7 @@ class LazyLoader:
         """
         nodes = self._state.node_list
         left = int(nodes.idle[:, GPU_COLUMN].sum())
-        waiting = [job for job in self._state.jobs.values() if job.has_pending]
+        waiting = [job for job in self._state.jobs.others if job.has_pending]
         lazy = [job for job in waiting if not job.is_materialised]
         wanted = sum([job.gpus_wanted for job in lazy])
         if len(lazy) < len(waiting) or wanted * ROOMY_FROM >= left:
@@ -90,7 +97,8 @@ class LazyLoader:
     def _enter_all(self) -> None:
         """Enter all tasks at their nodes."""
         self._state.changes.enter_all = None
-        for job in self._booked:
+        steady = [self._state.jobs[spec.name] for spec in self._state.jobs.steady]
+        for job in (*steady, *self._booked):
             if not job.is_materialised:
                 job.materialise()
 
@@ -110,7 +118,11 @@ class LazyLoader:
 def _plain_nodes(spec: JobSpec) -> list[str] | None:
     """Return the nodes of tasks that are alike, if each simply holds what it requests there."""
     first = spec.tasks[0]
-    if not first.status & ALLOCATED_MASK or first.request.gpu.kind not in WHOLE or first.claims:
+    if (
+        not first.status & ALLOCATED_MASK
+        or first.request.gpu.kind not in WHOLE_KINDS
+        or first.claims
+    ):
         return None
     nodes = list(map(_node, spec.tasks))
     return None if None in nodes else nodes

@@ -9,7 +9,7 @@ from navarch.scheduler.engine.ranking import Hooks, Ranking
 from navarch.scheduler.engine.trial import nodes_by_trial
 from navarch.scheduler.model.fit import UnschedulableReason
 from navarch.scheduler.model.nodes import SomeNodes
-from navarch.scheduler.model.request import GpuKind
+from navarch.scheduler.model.request import WHOLE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from navarch.scheduler.model.node import Node
 
 FORESEEN: Final = frozenset({"static", "node"})
-WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})
 
 LOOK_AHEAD_AFTER: Final = 3
 """After this many tasks of one kind in a row, more of them are expected."""
@@ -101,7 +100,7 @@ class PlaceFinder:
 
     def _hooks_of(self, task: Task) -> tuple[Hooks | None, bool]:
         """Return the hooks that concern the task, if all can be kept; and if for any job."""
-        if task.request.gpu.kind not in WHOLE or task.spec.claims:
+        if task.request.gpu.kind not in WHOLE_KINDS or task.spec.claims:
             return None, True
         state = self._state
         predicates = [hook for hook in state.hooks("predicate") if hook.concerns(task)]

@@ -46,11 +46,14 @@ class VectorPlacer:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._memory = RankMemory()
-        self.waiting: IncrementalIndex = self._new_index(attrgetter("has_pending"))
-        self.interruptible: IncrementalIndex = self._new_index(state.is_interruptible)
+        jobs = state.jobs
+        self.waiting = self._new_index(attrgetter("has_pending"), jobs.made)
+        self.interruptible = self._new_index(state.is_interruptible, jobs.values)
 
-    def _new_index(self, holds: Callable[[Job], bool]) -> IncrementalIndex:
-        return IncrementalIndex(self._state, holds)
+    def _new_index(
+        self, holds: Callable[[Job], bool], among: Callable[[], Iterable[Job]]
+    ) -> IncrementalIndex:
+        return IncrementalIndex(self._state, holds, among)
 
     @cached_property
     def columns(self) -> Columns:

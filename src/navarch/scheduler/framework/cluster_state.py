@@ -21,6 +21,7 @@ from navarch.scheduler.model.cluster import (
 )
 from navarch.scheduler.model.fit import Fit, UnschedulableJob, UnschedulableReason
 from navarch.scheduler.model.job import UNPLACED, Job, Task
+from navarch.scheduler.model.jobs import JobTable
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.nodes import NodeList, NodesByName
 from navarch.scheduler.model.placement import Booking, Hold, Placement
@@ -66,10 +67,11 @@ class ClusterState(HookRunner):
         self.nodes = NodesByName(self.node_list)
         self.queues = QueueTree(_queue_specs(cluster, self.parameters))
         self.kinds = Kinds()
-        self.jobs: dict[str, Job] = {
-            spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib, kinds=self.kinds)
-            for spec in sorted(cluster.jobs, key=_name)
-        }
+        self.jobs = JobTable(
+            sorted(cluster.jobs, key=_name),
+            min_gpu_memory_mib=self.min_gpu_memory_mib,
+            kinds=self.kinds,
+        )
         self.claims = Claims(cluster)
         self.unschedulable_jobs: dict[str, list[UnschedulableJob]] = {}
         """The reasons why the last real attempt placed no task of a job."""

@@ -21,6 +21,8 @@ class GpuKind(StrEnum):
 
 
 SHARED_KINDS = frozenset({GpuKind.FRACTION, GpuKind.MEMORY})
+WHOLE_KINDS = frozenset({GpuKind.NONE, GpuKind.WHOLE})
+"""What such a request takes is the same on every node."""
 
 _MIG_PROFILE = re.compile(r"mig-(\d+)g\.")
 

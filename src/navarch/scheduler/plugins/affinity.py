@@ -27,7 +27,7 @@ class Neighbours:
         self._nodes = session.nodes
         self._jobs = session.jobs
         self._any_anti_affinity = any(
-            spec.anti_affinity for job in session.jobs.values() for spec in job.exemplars
+            spec.anti_affinity for job in session.jobs.others for spec in job.exemplars
         )
 
     @cached_property

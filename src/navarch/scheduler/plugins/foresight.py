@@ -112,12 +112,11 @@ class _Outlook:
     def __init__(self, session: Session) -> None:
         seen: Counter[tuple[Shape, tuple[tuple[str, str], ...]]] = Counter()
         shared = False
-        for job in session.jobs.values():
-            for spec, count in job.looks():
-                shared = shared or spec.request.gpu.shared
-                quota = spec.request.quota_on(session.min_gpu_memory_mib)
-                selector = tuple(sorted(spec.node_selector.items()))
-                seen[_shape(spec.request, quota), selector] += count
+        for spec, count in session.jobs.looks():
+            shared = shared or spec.request.gpu.shared
+            quota = spec.request.quota_on(session.min_gpu_memory_mib)
+            selector = tuple(sorted(spec.node_selector.items()))
+            seen[_shape(spec.request, quota), selector] += count
         requested: Counter[int] = Counter()
         for (shape, _), count in seen.items():
             if shape.gpus:

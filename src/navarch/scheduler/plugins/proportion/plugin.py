@@ -12,6 +12,7 @@ from navarch.scheduler.framework.gang import request_to_place, requested_quota, 
 from navarch.scheduler.framework.hooks import Event, EventHandler
 from navarch.scheduler.framework.session import Session
 from navarch.scheduler.model.job import Job, PodSet, Task
+from navarch.scheduler.model.jobs import JobTable
 from navarch.scheduler.model.node import Node
 from navarch.scheduler.model.quantity import NOTHING, SCHEDULABLE, Amounts, CapacityVerdict
 from navarch.scheduler.model.queues import Queue
@@ -55,7 +56,7 @@ class Proportion(BuiltInPlugin):
         self._session = session
         self._shares = Shares(session)
         self._losses = Losses(self._charges)
-        self._enter(session.jobs.values())
+        self._enter(session.jobs)
         set_fair_shares(self._shares, session.queues.roots, self.k_value)
         self._freeze()
         session.add_queue_order_fn(
@@ -90,11 +91,13 @@ class Proportion(BuiltInPlugin):
         """The accounts of all queues."""
         return self._shares
 
-    def _enter(self, jobs: Iterable[Job]) -> None:
+    def _enter(self, jobs: JobTable) -> None:
         """Add what jobs use and request to the accounts of their queues and all ancestors."""
         used: defaultdict[tuple[str, bool], list[Amounts]] = defaultdict(list)
         wanted: defaultdict[tuple[str, bool], list[Amounts]] = defaultdict(list)
-        for job in jobs:
+        for spec in jobs.steady:
+            used[spec.queue, spec.preemptible].append(spec.tasks[0].request.fixed_quota or NOTHING)
+        for job in jobs.others:
             key = (job.queue, job.preemptible)
             for pod_set in job.pod_sets.values():
                 if pod_set.untouched(TaskStatus.PENDING):

@@ -42,7 +42,7 @@ class TopologyPlugin(BuiltInPlugin):
         """Register the subsets and the score."""
         self._session = session
         self._topologies = {topology.name: topology for topology in session.cluster.topologies}
-        confined = {job.name for job in session.jobs.values() if _is_confined(job.root)}
+        confined = {job.name for job in session.jobs.others if _is_confined(job.root)}
         if not confined:
             return
 
