@@ -72,9 +72,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     def written(self, change: Change) -> dict[str, Any]:
         """Return the records that `change` writes by key, and None for each that it deletes."""
-        written = {getattr(record, self.key): record for record in getattr(change, self.name)}
+        records = getattr(change, self.name)
         # Pools are never deleted.
-        return written | dict.fromkeys(getattr(change, f"forget_{self.name}", ()))
+        deleted = getattr(change, f"forget_{self.name}", ())
+        if not records and not deleted:
+            return {}  # most changes write one table
+        return {getattr(record, self.key): record for record in records} | dict.fromkeys(deleted)
 
     def claims(self, change: Change) -> Iterator[str]:
         """Yield a name for everything that no concurrent change may write."""
