@@ -33,7 +33,7 @@ from navarch.core.recovery import (
     RecoveryState,
     RecoveryStep,
 )
-from navarch.fleet.jobs.placement import plan_jobs
+from navarch.fleet.jobs.placement import lost_jobs, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.jobs.swaps import SWAPPED
 from navarch.health.learning.stragglers import STRAGGLER
@@ -280,7 +280,7 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
         "pending": {name: index.commands.pending(name) for name in NODES},
         "machines": {machine: index.node_of(machine) for machine in MACHINES},
         "jobs": {name: sorted(index.jobs.on_node(name)) for name in NODES},
-        "to plan": (index.jobs.is_quiet, index.jobs.any_waiting),
+        "to plan": (index.jobs.is_quiet, index.jobs.is_complete, index.jobs.any_waiting),
     }
 
 
@@ -340,6 +340,7 @@ def test_a_plan_of_jobs_is_empty_while_the_index_is_quiet(story: list[Change]) -
         is_empty = plan.change.empty and plan.wake_at is None
         jobs = Index(fleet).jobs
         assert is_empty or not jobs.is_quiet
+        assert not (jobs.is_complete and list(lost_jobs(fleet)))
         assert jobs.any_waiting is any(job.state is JobState.WAITING for job in fleet.jobs.values())
 
 

@@ -96,6 +96,7 @@ class JobController(Controller):
             self._reported.clear()
             self._looked_at, self._pause_ends = now, now + PAUSE
             return
+        is_complete = self._index.jobs.is_complete
         began = self._clock.monotonic()
         plan = await self._offload.run(
             lambda: plan_jobs(
@@ -104,6 +105,7 @@ class JobController(Controller):
                 now=now,
                 stopwatch=self._clock.monotonic,
                 clusters=self._clusters,
+                is_complete=is_complete,
             )
         )
         took = timedelta(seconds=self._clock.monotonic() - began)

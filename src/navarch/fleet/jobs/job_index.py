@@ -36,6 +36,11 @@ class JobIndex:
         return not (self._waiting or self._reserving or self._left or self._swaps)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether every node of a job is ready."""
+        return not self._left
+
+    @property
     def any_waiting(self) -> bool:
         """Whether a job waits for GPUs."""
         return bool(self._waiting)

@@ -41,14 +41,17 @@ def plan_jobs(
     now: datetime,
     stopwatch: Callable[[], float] | None = None,
     clusters: FleetClusters | None = None,
+    is_complete: bool = False,
 ) -> JobPlan:
     """Return which jobs are placed, and which wait again.
 
-    With `clusters`, the plan costs what has changed since the last one that was made with it.
+    With `clusters`, the plan costs what has changed since the last one that was made with it. If
+    the fleet `is_complete`, every node of a job is known to be ready, so that no job is lost.
     A job that has lost a node is recorded first and placed in the next round: its loss must be
     stored before it gets other GPUs. Stragglers are swapped out while no job waits.
     """
-    lost = [job.to(JobState.WAITING, at=now, reason=why) for job, why in lost_jobs(fleet)]
+    missed = () if is_complete else lost_jobs(fleet)
+    lost = [job.to(JobState.WAITING, at=now, reason=why) for job, why in missed]
     if lost:
         return JobPlan(change=_written(lost, now))
     if ended := ended_reservations(fleet, now=now):
