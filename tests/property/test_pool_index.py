@@ -117,6 +117,10 @@ def test_the_plan_of_the_index_is_the_plan_of_all_nodes(
     assert list(index.nodes.values()) == every_node
     shown, steady = index.shown_for(pool, NOW)
     assert size_plan(pool, shown, steady) == size_plan(pool, every_node)
+    others, count = index.unsteady()
+    assert plan_drains(pool, others, drained=NAMES[::2], steady=count, now=NOW) == plan_drains(
+        pool, every_node, drained=NAMES[::2], now=NOW
+    )
     trips = may_trip(pool, shown, now=NOW)
     assert trips == may_trip(pool, every_node, now=NOW)
     assert trips or find_breaker(pool, every_node, now=NOW) is None

@@ -14,7 +14,7 @@ from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.sim.world.effects import SimWorkloads
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import NOW, ControllerDriver, a_job, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_job, a_node, a_pool, indexed
 
 BROKEN = Retirement(reason="XID 79")
 
@@ -28,7 +28,7 @@ class Site:
         operations = OperationRunner(clock, entropy, tasks, strict=True)
         workloads = SimWorkloads(clock, entropy)
         drain = DrainController(clock, self.store, workloads, operations)
-        planning = plan_drains_of(clock, self.store, drain)
+        planning = plan_drains_of(clock, self.store, indexed(self.store), drain)
         self.planning = ControllerDriver(clock, self.store, planning)
         self.now = clock.now()
 

@@ -19,7 +19,7 @@ from navarch.core.records import evolve
 from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool
+from navarch.testing.worlds import NOW, ControllerDriver, a_node, a_pool, indexed
 
 NAME = NodeId("training-0")
 LEAVING = a_node(
@@ -72,7 +72,8 @@ def run_drain(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]],
             operations = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
             drain = DrainController(clock, store, workloads, operations)
             watch = ControllerDriver(clock, store, drain)
-            planning = ControllerDriver(clock, store, plan_drains_of(clock, store, drain))
+            plans = plan_drains_of(clock, store, indexed(store), drain)
+            planning = ControllerDriver(clock, store, plans)
             controller = NotificationController(
                 clock, store, workloads, operations, is_empty=drain.is_empty
             )

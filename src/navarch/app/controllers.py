@@ -282,7 +282,7 @@ class ControlPlaneParts:
             alone=self.is_alone,
         )
         return [
-            plan_drains_of(clock, store, drain),
+            plan_drains_of(clock, store, self.index, drain),
             drain,
             launch,
             TerminationController(clock, store, self.guarded, operations, observations),

@@ -25,6 +25,7 @@ def plan_drains(
     drained: Container[NodeId],
     jobs: Iterable[Job] = (),
     interrupted: Callable[[], Collection[JobName]] = tuple,
+    steady: int = 0,
     now: datetime,
 ) -> Plan:
     """Return which retiring nodes of `pool` start to drain, and which are terminated.
@@ -33,13 +34,17 @@ def plan_drains(
     short for as little time as possible; if the maximum has no room for both, it drains first. A
     node that cannot run work drains at once: while nothing is for sale, it may occupy the only
     slot. Nodes that share a job of `jobs` drain together; `interrupted` returns the jobs with a
-    node that drains in any pool.
+    node that drains in any pool. `steady` is the number of nodes that are not in `nodes` because
+    they count, and stay.
     """
     actions: list[Action] = []
     moments: list[datetime] = []
     leaving = [node for node in nodes if node.phase is Phase.READY and node.retiring is not None]
     if leaving:
-        begin, settled_at = _drains_to_begin(pool, nodes, leaving, jobs, interrupted(), now)
+        may_go = _need_not_wait(pool, nodes, steady)
+        begin, settled_at = _drains_to_begin(
+            nodes, leaving, jobs, interrupted(), now, may_go=may_go
+        )
         for node in begin:
             assert node.retiring is not None, node.id
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
@@ -61,12 +66,13 @@ def plan_drains(
 
 
 def _drains_to_begin(
-    pool: Pool,
     nodes: Collection[Node],
     leaving: Sequence[Node],
     jobs: Iterable[Job],
     interrupted: Collection[JobName],
     now: datetime,
+    *,
+    may_go: bool,
 ) -> tuple[list[Node], list[datetime]]:
     """Return the nodes of `leaving` that drain now, and when those that still settle will.
 
@@ -85,7 +91,6 @@ def _drains_to_begin(
     stopped = {job for node in draining for job in held.get(node.id, ())} | {*interrupted}
     begin: dict[NodeId, Node] = {}
     settled_at: list[datetime] = []
-    may_go = _need_not_wait(pool, nodes)
     for node in leaving:
         assert node.retiring is not None, node.id
         at_once = drains_at_once(node, node.retiring)
@@ -106,10 +111,12 @@ def _drains_to_begin(
     return list(begin.values()), settled_at
 
 
-def _need_not_wait(pool: Pool, nodes: Iterable[Node]) -> bool:
+def _need_not_wait(pool: Pool, nodes: Iterable[Node], steady: int) -> bool:
     """Return whether every replacement was requested, or the maximum has no room for another."""
     present = [node for node in nodes if not node.gone]
-    return sum(node.counts for node in present) >= pool.size or len(present) >= pool.nodes_max
+    if steady + sum(node.counts for node in present) >= pool.size:
+        return True
+    return steady + len(present) >= pool.nodes_max
 
 
 def drains_at_once(node: Node, retiring: Retirement) -> bool:

@@ -82,6 +82,11 @@ class PoolIndex:
             if before.phase is Phase.BOOTING:
                 del self._booting[bisect_left(self._booting, (before.since, name))]
 
+    def unsteady(self) -> tuple[list[Node], int]:
+        """Return the nodes that are not steady, in order, and the number of the others."""
+        names = sorted(self._others, key=self._places.__getitem__)
+        return [self._others[name] for name in names], len(self._steady)
+
     def shown_for(
         self, pool: Pool, now: datetime, boots: BootWatch = AS_CONFIGURED
     ) -> tuple[list[Node], SteadyNodes]:

@@ -32,6 +32,7 @@ from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Committed, Store
+from navarch.state.index import Index
 
 log = structlog.get_logger(__name__)
 
@@ -108,18 +109,22 @@ class DrainController(NodeController):
             self._polled_at[node] = self._clock.now()
 
 
-def plan_drains_of(clock: Clock, store: Store, drain: DrainController) -> PoolPlanningController:
+def plan_drains_of(
+    clock: Clock, store: Store, index: Index, drain: DrainController
+) -> PoolPlanningController:
     """Return the controller that plans drains, which `drain` notifies of empty nodes."""
 
     def plan(pool: Pool, now: datetime) -> Plan:
         fleet = store.fleet()
-        nodes = fleet.in_pool(pool.name).values()
+        nodes, steady = index.pool(pool.name).unsteady()
+        names = index.jobs.on_any(node.id for node in nodes)
         return plan_drains(
             pool,
             nodes,
             drained=drain.drained,
-            jobs=fleet.jobs.values(),
+            jobs=[fleet.jobs[name] for name in names],
             interrupted=partial(interrupted_jobs, fleet),
+            steady=steady,
             now=now,
         )
 
