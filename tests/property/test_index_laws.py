@@ -280,6 +280,7 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
         "pending": {name: index.commands.pending(name) for name in NODES},
         "machines": {machine: index.node_of(machine) for machine in MACHINES},
         "jobs": {name: sorted(index.jobs.on_node(name)) for name in NODES},
+        "reserved": sorted(index.jobs.reserved),
         "to plan": (index.jobs.is_quiet, index.jobs.is_complete, index.jobs.any_waiting),
     }
 

@@ -161,8 +161,8 @@ class ControlPlaneParts:
         self.index = Index(self.store.fleet())
         self.ledger = Ledger(self.clock, self.store)
         self.guarded = Providers(self.providers, self.metrics)
-        self.workloads = JobAwareNotifier(self.store, self.notifier)
-        self.readings = HeldReadings(self.store, self.liveness)
+        self.workloads = JobAwareNotifier(self.index, self.notifier)
+        self.readings = HeldReadings(self.index, self.liveness)
         self.stockouts: StockoutMemory | None = None
         """Of the running controllers; None before they run."""
         self.boots: BootMemory | None = None

@@ -9,11 +9,10 @@ from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
-from navarch.core.job import Job, JobState
-from navarch.core.records import Table, evolve
+from navarch.core.job import JobState
+from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import FleetClusters
-from navarch.fleet.jobs.placement import JobPlan, gpus_held, plan_jobs
-from navarch.fleet.jobs.reservations import reserved_nodes
+from navarch.fleet.jobs.placement import JobPlan, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.notifier import WorkloadNotifier
@@ -153,8 +152,8 @@ def _moves_jobs(committed: Committed) -> bool:
 class JobAwareNotifier:
     """A workload notifier for which a node is not empty while a job holds GPUs there."""
 
-    def __init__(self, store: Store, others: WorkloadNotifier) -> None:
-        self._store = store
+    def __init__(self, index: Index, others: WorkloadNotifier) -> None:
+        self._index = index
         self._others = others
         self.name = others.name
         # The scheduler of jobs reads cordons and drains from the fleet.
@@ -162,8 +161,7 @@ class JobAwareNotifier:
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether nothing runs on `node`, and no job holds a part of it."""
-        jobs = self._store.fleet().jobs
-        if jobs and node in gpus_held(jobs):
+        if self._index.jobs.on_node(node):
             return False
         return await self._others.is_drained(node)
 
@@ -174,18 +172,15 @@ class HeldReadings:
     A job that has not started yet must not lose its GPUs for being idle.
     """
 
-    def __init__(self, store: Store, readings: Readings) -> None:
-        self._store = store
+    def __init__(self, index: Index, readings: Readings) -> None:
+        self._index = index
         self._readings = readings
-        self._jobs: Table[JobName, Job] | None = None
-        self._held: frozenset[NodeId] = frozenset()
 
     def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
         """Return the average over each node's GPUs, in percent; None if it never reported."""
         said = self._readings.utilization(nodes)
-        fleet = self._store.fleet()
-        if self._jobs is not fleet.jobs:
-            self._jobs = fleet.jobs
-            self._held = frozenset((*gpus_held(fleet.jobs), *reserved_nodes(fleet.jobs.values())))
-        used = zip(nodes, said, strict=True)
-        return [100.0 if node in self._held else percent for node, percent in used]
+        used, jobs = zip(nodes, said, strict=True), self._index.jobs
+        reserved = jobs.reserved
+        return [
+            100.0 if node in reserved or jobs.on_node(node) else percent for node, percent in used
+        ]

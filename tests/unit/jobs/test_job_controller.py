@@ -186,7 +186,7 @@ def test_jobs_that_ended_long_ago_are_deleted() -> None:
 def test_a_node_is_not_empty_while_a_job_holds_gpus_on_it() -> None:
     async def story(case: Case) -> None:
         await case.write(nodes=[a_node("n0"), a_node("n1")], jobs=[a_job("j", on=("n0",))])
-        notifier = JobAwareNotifier(case.store, LogWorkloads())
+        notifier = JobAwareNotifier(indexed(case.store), LogWorkloads())
         assert not await notifier.is_drained(NodeId("n0"))
         assert await notifier.is_drained(NodeId("n1"))
 
@@ -202,7 +202,7 @@ class Idle:
 
 def test_gpus_of_a_job_count_as_in_use_even_if_idle() -> None:
     async def story(case: Case) -> None:
-        readings = HeldReadings(case.store, Idle())
+        readings = HeldReadings(indexed(case.store), Idle())
         names = [NodeId("n0"), NodeId("n1")]
         await case.write(nodes=[a_node("n0"), a_node("n1")], jobs=[a_job("j", on=("n0",))])
         assert list(readings.utilization(names)) == [100.0, 0.0]
@@ -219,7 +219,7 @@ def test_gpus_of_a_job_count_as_in_use_even_if_idle() -> None:
 
 def test_a_node_that_is_reserved_for_a_job_counts_as_in_use() -> None:
     async def story(case: Case) -> None:
-        readings = HeldReadings(case.store, Idle())
+        readings = HeldReadings(indexed(case.store), Idle())
         reservation = Reservation(nodes=(NodeId("n1"),), until=case.clock.now())
         job = a_job("j", on=("n0",), reservation=reservation)
         await case.write(nodes=[a_node("n0"), a_node("n1")], jobs=[job])

@@ -17,7 +17,8 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.records import evolve
 from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
-from navarch.fleet.jobs.placement import decided_jobs, gpus_held, plan_jobs
+from navarch.fleet.jobs.job_index import JobIndex
+from navarch.fleet.jobs.placement import decided_jobs, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.scheduler.config import (
     DEFAULT_PLUGINS,
@@ -130,7 +131,7 @@ def test_several_jobs_share_a_node_with_enough_gpus() -> None:
 
     fleet = after(a_fleet(a_node("n0"), *jobs))
 
-    assert gpus_held(fleet.jobs) == {"n0": 6}
+    assert len(JobIndex(fleet).on_node(NodeId("n0"))) == 2
     assert [job.state for job in fleet.jobs.values()].count(JobState.WAITING) == 1
 
 
@@ -381,7 +382,7 @@ def test_a_lost_node_of_a_job_is_recorded_before_the_job_gets_another() -> None:
     plan = plan_jobs(fleet, SETTINGS, now=NOW)
 
     assert [job.name for job in plan.change.jobs] == ["unlucky"]
-    assert NodeId("n0") not in gpus_held(after(fleet).jobs)
+    assert not JobIndex(after(fleet)).on_node(NodeId("n0"))
 
 
 def test_a_job_without_a_place_for_each_of_its_tasks_gets_none() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import JobName, NodeId
-from navarch.core.job import Job, JobState
+from navarch.core.job import Job, JobState, Reservation
 from navarch.core.node import Node, Phase
+from navarch.fleet.jobs.reservations import reserved_nodes
 from navarch.fleet.jobs.swaps import concerns_swaps
 
 
@@ -19,8 +20,8 @@ class JobIndex:
     def __init__(self, fleet: Fleet) -> None:
         self._on: dict[NodeId, dict[JobName, None]] = {}
         self._waiting: dict[JobName, None] = {}
-        self._reserving: dict[JobName, None] = {}
-        """The jobs with a reservation, which ends at some time."""
+        self._reserved: dict[JobName, Collection[NodeId]] = {}
+        """The jobs with a reservation, which ends at some time, and the nodes kept for each."""
         self._left: dict[NodeId, None] = {}
         """The nodes with jobs that are not ready, or no longer there."""
         self._swaps: dict[NodeId, None] = {}
@@ -33,7 +34,7 @@ class JobIndex:
     @property
     def is_quiet(self) -> bool:
         """Whether a plan would change nothing: no job waits, has lost a node, or is to be moved."""
-        return not (self._waiting or self._reserving or self._left or self._swaps)
+        return not (self._waiting or self._reserved or self._left or self._swaps)
 
     @property
     def is_complete(self) -> bool:
@@ -44,6 +45,11 @@ class JobIndex:
     def any_waiting(self) -> bool:
         """Whether a job waits for GPUs."""
         return bool(self._waiting)
+
+    @property
+    def reserved(self) -> Collection[NodeId]:
+        """The nodes that only one job gets, and that it does not hold yet."""
+        return frozenset(name for names in self._reserved.values() for name in names)
 
     def on_node(self, node: NodeId) -> Collection[JobName]:
         """Return the jobs that hold GPUs of a node."""
@@ -67,14 +73,14 @@ class JobIndex:
         if after.state is JobState.WAITING:
             self._waiting[after.name] = None
         if after.reservation is not None:
-            self._reserving[after.name] = None
+            self._reserved[after.name] = reserved_nodes([after]).keys()
         for name in dict.fromkeys(after.nodes):
             self._on.setdefault(name, {})[after.name] = None
             self.note_node(name, nodes.get(name))
 
     def _drop(self, job: Job) -> None:
         self._waiting.pop(job.name, None)
-        self._reserving.pop(job.name, None)
+        self._reserved.pop(job.name, None)
         for name in dict.fromkeys(job.nodes):
             jobs = self._on[name]
             del jobs[job.name]
@@ -94,5 +100,5 @@ class JobIndex:
             self._swaps.pop(name, None)
 
 
-def _held(job: Job) -> tuple[JobState, tuple[NodeId, ...], bool]:
-    return job.state, job.nodes, job.reservation is not None
+def _held(job: Job) -> tuple[JobState, tuple[NodeId, ...], Reservation | None]:
+    return job.state, job.nodes, job.reservation

@@ -9,7 +9,6 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase
-from navarch.core.records import Table
 from navarch.fleet.jobs.cluster import FleetClusters
 from navarch.fleet.jobs.crash_loops import SETTLING
 from navarch.fleet.jobs.reservations import ended_reservations
@@ -138,12 +137,3 @@ def _written(jobs: Iterable[Job], now: datetime) -> Change:
         for job in jobs
     ]
     return Change(jobs=jobs, events=events)
-
-
-def gpus_held(jobs: Table[JobName, Job]) -> dict[NodeId, int]:
-    """Return how many GPUs of each node are held by jobs."""
-    held: dict[NodeId, int] = {}
-    for job in jobs.values():
-        for node in job.nodes:
-            held[node] = held.get(node, 0) + job.gpus
-    return held
