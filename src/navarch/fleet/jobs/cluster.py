@@ -98,9 +98,10 @@ class FleetClusters:
         """
         alive = [job for job in fleet.jobs.values() if not job.over and not why_not_scheduled(job)]
         wishes = {job.gpu_type for job in alive if job.gpu_type}
-        avoided = avoided_nodes(fleet, now=now)
-        suspects = died_lately(fleet.jobs.values(), since=now - SETTLING)
-        reserved = reserved_nodes(fleet.jobs.values())
+        dying = [job for job in fleet.jobs.values() if job.deaths]
+        avoided = avoided_nodes(fleet, dying, now=now)
+        suspects = died_lately(dying, since=now - SETTLING)
+        reserved = reserved_nodes(alive)
         # Not the pools themselves: they change with every node that is requested.
         labels = {pool.name: pool.labels for pool in fleet.pools.values()}
         nodes = {
@@ -131,11 +132,11 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
     return FleetClusters().cluster(fleet, queues, now=now)
 
 
-def avoided_nodes(fleet: Fleet, *, now: datetime) -> dict[NodeId, str]:
+def avoided_nodes(fleet: Fleet, dying: Iterable[Job], *, now: datetime) -> dict[NodeId, str]:
     """Return the nodes that jobs get only if no other has room, and why.
 
     They may leave soon, and a job there would be interrupted again: a successor is on its way, a
-    program has died on them lately, or they are degraded.
+    program of a `dying` job has died on them lately, or they are degraded.
     """
     found: dict[NodeId, str] = {}
     for node in fleet.nodes.values():
@@ -143,7 +144,7 @@ def avoided_nodes(fleet: Fleet, *, now: datetime) -> dict[NodeId, str]:
             found[node.id] = "degraded"
         if node.replaces is not None and node.counts:
             found[node.replaces] = "replaced"
-    for name in died_lately(fleet.jobs.values(), since=now - WINDOW):
+    for name in died_lately(dying, since=now - WINDOW):
         found[name] = "failed"
     return found
 
