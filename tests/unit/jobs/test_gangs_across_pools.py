@@ -20,6 +20,7 @@ from navarch.fleet.jobs.gangs import (
     nodes_by_gang,
     pools_of_jobs,
 )
+from navarch.fleet.jobs.job_index import JobIndex
 from navarch.fleet.jobs.placement import plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.plan import Drain
@@ -44,6 +45,10 @@ def successor(name: str, of: str, pool: str, **facts: object) -> Node:
     return a_node(name, pool, replaces=NodeId(of), **{"created_at": NOW, **facts})  # type: ignore[arg-type]
 
 
+def jobs_on(fleet: Fleet, *nodes: NodeId) -> list[Job]:
+    return JobIndex(fleet).on_any(nodes, fleet.jobs)
+
+
 def retired(fleet: Fleet) -> list[str]:
     """Return the nodes of the first pool that are retired now."""
     plan = plan_replacements(
@@ -51,7 +56,9 @@ def retired(fleet: Fleet) -> list[str]:
         list(fleet.in_pool(ALPHA.name).values()),
         for_sale=None,
         gangs=partial(nodes_by_gang, fleet.jobs.values()),
-        awaits_others=partial(awaits_other_pools, fleet, ALPHA.name, now=NOW),
+        awaits_others=lambda names: awaits_other_pools(
+            fleet, ALPHA.name, jobs_on(fleet, *names), now=NOW
+        ),
         now=NOW,
     )
     return [each.node for each in plan.retire]
@@ -109,7 +116,7 @@ def test_a_retiring_node_joins_a_drain_of_its_job_in_another_pool() -> None:
             fleet.in_pool(ALPHA.name).values(),
             drained=(),
             jobs=fleet.jobs.values(),
-            interrupted=partial(interrupted_jobs, fleet),
+            interrupted=partial(interrupted_jobs, fleet, fleet.jobs.values()),
             now=NOW,
         )
         return [each.node for each in plan.actions if isinstance(each, Drain)]
@@ -120,9 +127,9 @@ def test_a_retiring_node_joins_a_drain_of_its_job_in_another_pool() -> None:
 
 def test_the_pools_of_a_job_are_those_of_all_its_nodes() -> None:
     fleet = a_fleet(A, B, GANG, a_node("c", "beta"), a_job("other", on=("c",)))
-    assert pools_of_jobs(fleet, [A.id]) == {"alpha", "beta"}
-    assert pools_of_jobs(fleet, [NodeId("c")]) == {"beta"}
-    assert interrupted_jobs(fleet) == set()
+    assert pools_of_jobs(fleet, jobs_on(fleet, A.id)) == {"alpha", "beta"}
+    assert pools_of_jobs(fleet, jobs_on(fleet, NodeId("c"))) == {"beta"}
+    assert interrupted_jobs(fleet, fleet.jobs.values()) == set()
 
 
 def test_each_task_of_a_running_job_counts_as_work_of_its_own_pool() -> None:

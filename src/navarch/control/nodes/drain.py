@@ -7,7 +7,7 @@ from functools import partial
 import structlog
 
 from navarch.control.nodes.controller import NodeController
-from navarch.control.pools.sizing import PoolPlanningController
+from navarch.control.pools.sizing import PlanPool, PoolPlanningController
 from navarch.control.runtime.controller import update_with_retry
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.errors import NavarchError
@@ -117,24 +117,28 @@ def plan_drains_of(
     def plan(pool: Pool, now: datetime) -> Plan:
         fleet = store.fleet()
         nodes, steady = index.pool(pool.name).unsteady()
-        names = index.jobs.on_any(node.id for node in nodes)
+        jobs = index.jobs.on_any([node.id for node in nodes], fleet.jobs)
         return plan_drains(
             pool,
             nodes,
             drained=drain.drained,
-            jobs=[fleet.jobs[name] for name in names],
-            interrupted=partial(interrupted_jobs, fleet),
+            jobs=jobs,
+            interrupted=partial(interrupted_jobs, fleet, jobs),
             steady=steady,
             now=now,
         )
 
-    planning = _DrainPlanning(clock, store, name="drains", plan=plan, seen=seen_by_drains)
+    planning = _DrainPlanning(clock, store, index, plan)
     drain.on_drained = planning.queue.add
     return planning
 
 
 class _DrainPlanning(PoolPlanningController):
     """Plans the drains of every pool of a job together."""
+
+    def __init__(self, clock: Clock, store: Store, index: Index, plan: PlanPool) -> None:
+        super().__init__(clock, store, name="drains", plan=plan, seen=seen_by_drains)
+        self._index = index
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the pools that a commit concerns, and the other pools of interrupted jobs."""
@@ -145,7 +149,8 @@ class _DrainPlanning(PoolPlanningController):
             if node.phase is Phase.DRAINING and before is not None and before.phase is Phase.READY
         }
         if begun:
-            for pool in pools_of_jobs(committed.after, begun):
+            fleet = committed.after
+            for pool in pools_of_jobs(fleet, self._index.jobs.on_any(begun, fleet.jobs)):
                 self.queue.add(pool)
 
 

@@ -175,7 +175,6 @@ class SizingController(PoolPlanningController):
         await super().reconcile(keys)
 
     def _plan_size(self, pool: Pool, now: datetime) -> Plan:
-        fleet = self._store.fleet()
         return plan_pool_size(
             pool,
             self._index.pool(pool.name),
@@ -185,15 +184,20 @@ class SizingController(PoolPlanningController):
             loads=self._loads,
             missing_agent=self._missing_agent(pool),
             gangs=self._gangs,
-            awaits_others=partial(awaits_other_pools, fleet, pool.name, now=now),
+            awaits_others=partial(self._awaits_others, pool.name, now),
             new_tokens=self._new_tokens(),
             boots=self._boots.watch,
             now=now,
         )
 
     def _gangs(self, nodes: Collection[NodeId]) -> Sequence[Sequence[NodeId]]:
-        jobs = self._store.fleet().jobs
-        return nodes_by_gang([jobs[name] for name in self._index.jobs.on_any(nodes)], nodes)
+        jobs = self._index.jobs.on_any(nodes, self._store.fleet().jobs)
+        return nodes_by_gang(jobs, nodes)
+
+    def _awaits_others(self, pool: PoolName, now: datetime, nodes: Collection[NodeId]) -> bool:
+        fleet = self._store.fleet()
+        jobs = self._index.jobs.on_any(nodes, fleet.jobs)
+        return awaits_other_pools(fleet, pool, jobs, now=now)
 
     def _loads(self, names: Sequence[NodeId]) -> dict[NodeId, float]:
         used = zip(names, self._readings.utilization(names), strict=True)

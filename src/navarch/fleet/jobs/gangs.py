@@ -25,24 +25,24 @@ def nodes_by_gang(jobs: Iterable[Job], nodes: Collection[NodeId]) -> list[tuple[
     return [tuple(sorted(found[name], key=order.__getitem__)) for name in nodes if name in found]
 
 
-def pools_of_jobs(fleet: Fleet, nodes: Collection[NodeId]) -> set[PoolName]:
-    """Return the pools of the jobs on `nodes` that may run on several, by all of their nodes."""
-    shared = (fleet.nodes.get(name) for name in _beside(fleet, nodes))
+def pools_of_jobs(fleet: Fleet, jobs: Iterable[Job]) -> set[PoolName]:
+    """Return the pools of those of `jobs` that may run on several, by all of their nodes."""
+    shared = (fleet.nodes.get(name) for name in _beside(jobs))
     return {node.pool for node in shared if node is not None and node.pool is not None}
 
 
 def awaits_other_pools(
-    fleet: Fleet, pool: PoolName, nodes: Collection[NodeId], *, now: datetime
+    fleet: Fleet, pool: PoolName, jobs: Collection[Job], *, now: datetime
 ) -> bool:
-    """Return whether nodes of other pools that share jobs with `nodes` have successors that boot.
+    """Return whether nodes of `jobs` in other pools have successors that boot.
 
     They are waited for until the boot deadline of their pool.
     """
-    beside = _beside(fleet, nodes)
-    if not beside:
-        return False
-    names = pools_of_jobs(fleet, nodes) - {pool}
+    names = pools_of_jobs(fleet, jobs) - {pool}
     others = [fleet.pools[name] for name in names if name in fleet.pools]
+    if not others:
+        return False
+    beside = _beside(jobs)
     return any(
         old in beside and not node.serving and now < node.created_at + other.boot_deadline
         for other in others
@@ -50,11 +50,11 @@ def awaits_other_pools(
     )
 
 
-def interrupted_jobs(fleet: Fleet) -> set[JobName]:
-    """Return the jobs with a draining node: they are interrupted on all of their nodes."""
+def interrupted_jobs(fleet: Fleet, jobs: Iterable[Job]) -> set[JobName]:
+    """Return those of `jobs` with a draining node: they are interrupted on all of their nodes."""
     return {
         job.name
-        for job in fleet.jobs.values()
+        for job in jobs
         if any(
             node is not None and node.phase is Phase.DRAINING
             for node in map(fleet.nodes.get, job.nodes)
@@ -62,12 +62,6 @@ def interrupted_jobs(fleet: Fleet) -> set[JobName]:
     }
 
 
-def _beside(fleet: Fleet, nodes: Collection[NodeId]) -> set[NodeId]:
-    """Return the nodes of all jobs without a pool that run on one of `nodes`."""
-    names = {*nodes}
-    return {
-        name
-        for job in fleet.jobs.values()
-        if job.pool is None and not names.isdisjoint(job.nodes)
-        for name in job.nodes
-    }
+def _beside(jobs: Iterable[Job]) -> set[NodeId]:
+    """Return the nodes of all jobs without a pool."""
+    return {name for job in jobs if job.pool is None for name in job.nodes}

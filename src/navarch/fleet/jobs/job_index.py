@@ -55,9 +55,10 @@ class JobIndex:
         """Return the jobs that hold GPUs of a node."""
         return self._on.get(node, {}).keys()
 
-    def on_any(self, nodes: Iterable[NodeId]) -> Collection[JobName]:
-        """Return the jobs that hold GPUs of some of `nodes`, each once."""
-        return dict.fromkeys(job for node in nodes for job in self.on_node(node))
+    def on_any(self, nodes: Iterable[NodeId], jobs: Mapping[JobName, Job]) -> list[Job]:
+        """Return those of `jobs` that hold GPUs of some of `nodes`, each once."""
+        names = dict.fromkeys(job for node in nodes for job in self.on_node(node))
+        return [jobs[name] for name in names]
 
     def note_job(self, before: Job | None, after: Job | None, nodes: Mapping[NodeId, Node]) -> None:
         """Replace the state `before` of a job by the one `after`, among `nodes`.
