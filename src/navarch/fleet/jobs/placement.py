@@ -53,11 +53,12 @@ def plan_jobs(
     lost = [job.to(JobState.WAITING, at=now, reason=why) for job, why in missed]
     if lost:
         return JobPlan(change=_written(lost, now))
-    if ended := ended_reservations(fleet, now=now):
+    reserving = [job for job in fleet.jobs.values() if job.reservation is not None]
+    if ended := ended_reservations(fleet, reserving, now=now):
         jobs, events = zip(*ended, strict=True)
         return JobPlan(change=Change(jobs=jobs, events=events), wake_at=now)
     swaps = plan_swaps(fleet, now=now)
-    reserved_until = [x.reservation.until for x in fleet.jobs.values() if x.reservation]
+    reserved_until = [job.reservation.until for job in reserving if job.reservation is not None]
     moments = [moment for moment in (swaps.wake_at, *reserved_until) if moment is not None]
     is_idle = not any(job.state is JobState.WAITING for job in fleet.jobs.values())
     if is_idle or not swaps.change.empty:

@@ -48,10 +48,12 @@ def reserve(
     return evolve(job, reservation=reservation), [*news, event]
 
 
-def ended_reservations(fleet: Fleet, *, now: datetime) -> list[tuple[Job, Event]]:
-    """Return the jobs that need their reservation no more, or too long, without it."""
+def ended_reservations(
+    fleet: Fleet, jobs: Iterable[Job], *, now: datetime
+) -> list[tuple[Job, Event]]:
+    """Return those of `jobs` that need their reservation no more, or too long, without it."""
     found = []
-    for job in fleet.jobs.values():
+    for job in jobs:
         why = _why_ended(fleet, job, now)
         if why is None:
             continue
