@@ -332,9 +332,16 @@ def test_an_index_advanced_with_commits_equals_the_index_of_the_fleet(story: lis
     asyncio.run(commit_all())
 
 
-@given(st.lists(changes(), max_size=4))
+changes_of_jobs = st.builds(
+    Change, jobs=st.lists(jobs(), min_size=1, max_size=2, unique_by=lambda job: job.name)
+)
+
+
+@given(st.lists(st.one_of(changes_of_jobs, changes()), max_size=4))
 def test_a_plan_of_jobs_is_empty_while_the_index_is_quiet(story: list[Change]) -> None:
-    fleet, history = Fleet(), History()
+    history = History()
+    sound = [a_node(name, pool=name.partition("-")[0]) for name in NAMES]
+    fleet = apply(Fleet(), Change(nodes=sound))
     for change in story:
         fleet = apply(fleet, history.legal(change, fleet))
         plan = plan_jobs(fleet, Scheduling(), now=NOW)

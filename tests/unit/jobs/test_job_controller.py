@@ -144,6 +144,33 @@ def test_no_plan_is_made_while_every_job_runs() -> None:
     run(story)
 
 
+def test_a_reservation_ends_in_time_although_nothing_else_happens() -> None:
+    async def story(case: Case) -> None:
+        until = case.clock.now() + timedelta(minutes=30)
+        reservation = Reservation(nodes=(NodeId("n1"),), until=until)
+        job = a_job("j", on=("n0",), preemptible=False, reservation=reservation)
+        nodes = [a_node("n0", phase=Phase.DRAINING), a_node("n1")]
+        await case.write(pools=[a_pool()], nodes=nodes, jobs=[job])
+        await case.loop.reconcile()
+        assert case.loop.due_at() == until
+        await case.clock.sleep(30 * 60.0)
+        await case.loop.reconcile()
+        assert case.store.fleet().jobs[JobName("j")].reservation is None
+
+    run(story)
+
+
+def test_a_reservation_of_a_job_that_stays_ends_although_every_node_is_ready() -> None:
+    async def story(case: Case) -> None:
+        until = case.clock.now() + timedelta(minutes=30)
+        job = a_job("j", on=("n0",), reservation=Reservation(nodes=(NodeId("n1"),), until=until))
+        await case.write(pools=[a_pool()], nodes=[a_node("n0"), a_node("n1")], jobs=[job])
+        await case.loop.reconcile()
+        assert case.store.fleet().jobs[JobName("j")].reservation is None
+
+    run(story)
+
+
 def test_an_abandoned_search_is_recorded_once() -> None:
     async def story(case: Case) -> None:
         await case.write(
