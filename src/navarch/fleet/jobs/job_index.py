@@ -33,7 +33,10 @@ class JobIndex:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether a plan would change nothing: no job waits, has lost a node, or is to be moved."""
+        """Whether a plan would change nothing.
+
+        No job waits, has a reservation or has lost a node, and no node is to be swapped.
+        """
         return not (self._waiting or self._reserved or self._left or self._swaps)
 
     @property
