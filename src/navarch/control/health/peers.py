@@ -61,6 +61,10 @@ class _Watch:
     observed: Observation | None = None
     judged_at: datetime | None = None
 
+    def is_over(self, now: datetime) -> bool:
+        """Return whether a round was begun and is over."""
+        return self.round is not None and self.round.is_over(now)
+
 
 @dataclass(slots=True)
 class _Order:
@@ -145,15 +149,15 @@ class PeerWitness:
         self._forget(now)
         if not settings.enabled:
             return {}
-        silences = unexplained_silences(self._index.domains.showing.get(HEARTBEAT, {}), now=now)
-        due: list[Node] = []
-        for node in nodes:
-            watch = self._watch(node, now)
-            if watch.round is not None and watch.round.is_over(now):
+        over = [node for node in nodes if self._watch(node, now).is_over(now)]
+        if over:
+            showing = self._index.domains.showing.get(HEARTBEAT, {})
+            silences = unexplained_silences(showing, now=now)
+            for node in over:
+                watch = self._watches[node.id]
                 observed = judge(node, self._results(watch), silences, port=settings.port)
                 self._record(node, watch, observed, now)
-            if watch.round is None:
-                due.append(node)
+        due = [node for node in nodes if self._watches[node.id].round is None]
         self._begin(due, settings, now)
         found = {node.id: self._watches[node.id].observed for node in nodes}
         return {name: each for name, each in found.items() if each is not None}

@@ -200,7 +200,7 @@ def _awaits_cause(
     if ends_at is None or now >= ends_at or is_proven_dead(proposal.node):
         return None
     because = (
-        f"{', '.join(fingerprints(proposal.node))} appeared on more nodes within "
+        f"{', '.join(sorted(fingerprints(proposal.node)))} appeared on more nodes within "
         f"{minutes(TOGETHER)} than fail independently; each of them waits {minutes(WAIT)} for a "
         "common cause to show"
     )
