@@ -244,6 +244,15 @@ def test_a_fourth_node_of_a_small_pool_is_acted_on_in_a_day_only_for_another_fau
     assert passed(decide([*out, *new, *rest, other])) == ["training-99"]
 
 
+def test_a_fault_without_a_floor_has_what_other_faults_left_of_the_share() -> None:
+    out = [acted_on(f"training-{i}", minutes_ago=61 * (i + 1)) for i in range(3)]
+    out[0] = faulty(evolve(out[0], conditions=()), code=48)
+    new = [a_node(f"training-{i + 100}", replaces=out[i].id) for i in range(3)]
+    rest = [a_node(f"training-{i}") for i in range(3, 59)]
+    assert passed(decide([*out, *new, *rest, faulty(a_node("training-99"))])) == []
+    assert passed(decide([*out[1:], *new, *rest, faulty(a_node("training-99"))])) == ["training-99"]
+
+
 @pytest.mark.parametrize(("acted", "passing"), [(3, ["training-99"]), (4, [])])
 def test_a_fifth_node_of_a_pool_is_kept_for_other_faults_even_if_a_large_fleet_shows_it_often(
     acted: int, passing: list[str]
@@ -252,9 +261,9 @@ def test_a_fifth_node_of_a_pool_is_kept_for_other_faults_even_if_a_large_fleet_s
     new = [a_node(f"training-{i + 100}", replaces=out[i].id) for i in range(acted)]
     rest = [a_node(f"training-{i}") for i in range(5, 64)]
     others = [a_node(f"other-{i}", f"other-{i % 40}") for i in range(3000)]
-    shown = [evolve(faulty(node), phase=Phase.GONE) for node in others[:10]]
+    shown = [evolve(faulty(node), phase=Phase.GONE) for node in others[:6]]
     same = faulty(a_node("training-99"))
-    nodes = [*out, *new, *rest, *shown, *others[10:], same]
+    nodes = [*out, *new, *rest, *shown, *others[6:], same]
     assert passed(decide(nodes, short_of_nodes=False)) == passing
 
 

@@ -15,6 +15,7 @@ from navarch.fleet.disruption.governor.attributes import Attribute, describe, do
 from navarch.fleet.disruption.governor.burst import TOGETHER, WAIT, burst_wait_ends_at
 from navarch.fleet.disruption.governor.common_cause import (
     COINCIDENCE_MAX,
+    FAULTS_PER_NODE_DAY,
     CommonCause,
     chance_of,
     minutes,
@@ -27,6 +28,9 @@ from navarch.fleet.silence import is_known_to_work, is_proven_dead, testified
 SILENCE_MAX = timedelta(minutes=30)
 """Silence of a node with a suspected change counts as a reboot to roll the change back for this
 long. Large machines need up to half an hour to reboot."""
+
+MOST_FREQUENT = 0.35
+"""The share of the most frequent kind among all faults: lost GPUs, in Llama 3's training."""
 
 RESERVING = ("pool", "zone", "fleet")
 RESERVED_FROM = 4
@@ -275,9 +279,12 @@ class _Budgets:
             ]
             for period, allowed, share, least in limits[is_charged:]:
                 kept = self._kept_for_others(place, period, allowed, rarest)
-                if self._spent[period][place] >= allowed:
+                spent = spent_on = self._spent[period][place]
+                if period != DAY or not self._is_unusual(rarest):
+                    spent_on = self._spent_on[period][place, rarest]
+                if spent >= allowed:
                     rest = ""
-                elif kept and self._spent_on[period][place, rarest] >= allowed - kept:
+                elif kept and spent_on >= allowed - kept:
                     rest = f", less {kept} kept for other faults than {rarest}"
                 else:
                     continue
@@ -298,10 +305,9 @@ class _Budgets:
         That is a third of a budget that is large enough, for a fault that several nodes show. In a
         day, that third is taken from the floor, which is for small pools in which several machines
         happen to fail; a fault that more nodes show than fail independently has no part of the
-        floor.
+        floor, whatever used the rest.
         """
-        shown = self._count(fault)
-        if shown < self._settings.suspect_nodes:
+        if self._count(fault) < self._settings.suspect_nodes:
             return 0
         reserves = place[0] in RESERVING and allowed >= RESERVED_FROM
         if period != DAY:
@@ -309,10 +315,15 @@ class _Budgets:
         budget = self._settings.budgets[Domain(place[0])]
         size = self._stats.sizes[place] + self._lost[DAY][place]
         beyond = allowed - max(budget.allows(size), int(size * budget.share_per_day))
-        nodes = len(self._stats.attributes)
-        if chance_of(shown, nodes=nodes, within=DAY) >= COINCIDENCE_MAX:
-            return min(beyond, int(allowed * RESERVED_SHARE)) if reserves else 0
-        return beyond
+        if self._is_unusual(fault):
+            return beyond
+        return min(beyond, int(allowed * RESERVED_SHARE)) if reserves else 0
+
+    def _is_unusual(self, fault: str) -> bool:
+        """Return whether more nodes show a fault than fail independently in a day."""
+        shown, nodes = self._count(fault), len(self._stats.attributes)
+        rate = FAULTS_PER_NODE_DAY * MOST_FREQUENT
+        return chance_of(shown, nodes=nodes, within=DAY, per_node_day=rate) < COINCIDENCE_MAX
 
     def _count(self, fault: str) -> int:
         """Return how many nodes show a fault, or did when they left."""
