@@ -3,9 +3,10 @@
 from datetime import datetime, timedelta
 
 import pytest
+from governor_faults import faulty
 
 from navarch.core.disruption import DeferredBy, GovernorSettings
-from navarch.core.health import Condition, Health
+from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
@@ -21,18 +22,6 @@ from navarch.fleet.disruption.governor.governor import (
 from navarch.testing.worlds import NOW, a_node
 
 SETTINGS = GovernorSettings()
-
-
-def faulty(node: Node, code: int = 79, *, since: datetime = NOW) -> Node:
-    condition = Condition(
-        check=f"xid/{code}/GPU-0",
-        health=Health.UNHEALTHY,
-        reason=f"XID {code}",
-        since=since,
-        fatal=True,
-        facts={"code": str(code), "kind": "xid"},
-    )
-    return evolve(node, conditions=(*node.conditions, condition), health=Health.UNHEALTHY)
 
 
 def fleet(count: int) -> list[Node]:

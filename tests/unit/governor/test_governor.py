@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from governor_faults import faulty
 
 from navarch.core.disruption import Deferred, DeferredBy, Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
@@ -30,18 +31,6 @@ LONG_AGO = NOW - timedelta(days=30)
 
 def trait(value: str, since: datetime = LONG_AGO, before: str = "") -> Trait:
     return Trait(value=value, since=since, before=before)
-
-
-def faulty(node: Node, code: int = 79, since: datetime = NOW) -> Node:
-    condition = Condition(
-        check=f"xid/{code}/GPU-0",
-        health=Health.UNHEALTHY,
-        reason=f"XID {code}",
-        since=since,
-        fatal=True,
-        facts={"code": str(code), "kind": "xid"},
-    )
-    return evolve(node, conditions=(*node.conditions, condition), health=Health.UNHEALTHY)
 
 
 def each_faulty(nodes: list[Node], *, since: datetime = NOW) -> list[Node]:
