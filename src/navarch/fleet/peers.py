@@ -138,6 +138,8 @@ class Peers:
         result of late. The same input gives the same plan, and each silent node begins elsewhere
         in the list of nodes, so that the load is spread.
         """
+        if not self._network:
+            return []
         targets = Counter(load)
         probes: list[Probe] = []
         for target in sorted(silent, key=lambda each: each.id):

@@ -393,9 +393,10 @@ def test_a_large_share_of_silent_nodes_is_an_outage_even_if_they_stopped_one_by_
 
 def test_a_machine_that_is_proven_dead_is_no_part_of_an_outage() -> None:
     nodes = [mute(node) for node in fleet(100)]
-    outages = find_outages(DomainStats(nodes), now=NOW)
-    assert outage_of(nodes[0], outages) is not None
-    assert outage_of(with_testimony(nodes[0], alive=False), outages) is None
+    stats = DomainStats(nodes)
+    outages, attributes = find_outages(stats, now=NOW), stats.attributes[nodes[0].id]
+    assert outage_of(nodes[0], attributes, outages) is not None
+    assert outage_of(with_testimony(nodes[0], alive=False), attributes, outages) is None
 
 
 def test_a_silent_zone_defers_the_nodes_of_every_pool_in_it() -> None:

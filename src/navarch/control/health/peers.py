@@ -249,7 +249,8 @@ class PeerWitness:
             for node in nodes
             if can_probe(node) and node.id not in silent and self._liveness.has_reported(node.id)
         ]
-        addresses = Counter(address_of(node) for node in nodes)
+        # Without peers, nothing is probed.
+        addresses = Counter(address_of(node) for node in nodes if reporting)
         self._peers = Peers(reporting, self._index.domains.attributes, addresses)
         self._peers_at = now
         return self._peers

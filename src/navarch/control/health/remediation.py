@@ -211,7 +211,7 @@ class RemediationController(Controller):
         leaving = {notice.node for notice in notices}
         nodes = [node for node in nodes if node.id not in leaving]
         reached = pool
-        if pool.unreachable and not _unreachable(nodes, outages):
+        if pool.unreachable and not self._unreachable(nodes, outages):
             # The outage ends with this plan, which is not committed yet.
             reached = evolve(pool, reachable_since=now)
         for node in nodes:
@@ -278,6 +278,17 @@ class RemediationController(Controller):
                 self._add_due(name, loop.until)
         return loops
 
+    def _unreachable(
+        self, nodes: Iterable[Node], outages: Mapping[Attribute, Outage]
+    ) -> list[Outage]:
+        """Return the outages that silent nodes among `nodes` are part of."""
+        if not outages:
+            return []
+        attributes = self._index.domains.attributes
+        silent = [node for node in nodes if heartbeat_condition(node) is not None]
+        found = [outage_of(node, attributes.get(node.id, ()), outages) for node in silent]
+        return [outage for outage in found if outage is not None]
+
     def _add_due(self, pool: PoolName, due: datetime) -> None:
         self._due[pool] = min(due, self._due.get(pool, due))
 
@@ -299,7 +310,7 @@ class RemediationController(Controller):
         if pool.name in loops:
             held.append(loops[pool.name].reason)
         nodes = self._index.domains.pools.get(pool.name, {}).values()
-        unreachable = _unreachable(nodes, outages)
+        unreachable = self._unreachable(nodes, outages)
         held += [outage.words for outage in unreachable]
         # A suspected change explains more than a spent budget.
         reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
@@ -374,9 +385,3 @@ def recovery_context(
         can_power_cycle=provider is not None and provider.can_power_cycle,
         others=[each for each in fleet.recoveries.values() if each.node == node.id],
     )
-
-
-def _unreachable(nodes: Iterable[Node], outages: Mapping[Attribute, Outage]) -> list[Outage]:
-    """Return the outages that silent nodes among `nodes` are part of."""
-    found = [outage_of(node, outages) for node in nodes if heartbeat_condition(node) is not None]
-    return [outage for outage in found if outage is not None]

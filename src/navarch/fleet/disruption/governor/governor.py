@@ -108,7 +108,7 @@ def govern(
             )
         elif node.held is None or not node.held.released:
             held = (
-                _is_doubted(proposal, obstacles.outages, now)
+                _is_doubted(proposal, stats.attributes.get(node.id, ()), obstacles.outages, now)
                 or _blames_cause(proposal, obstacles.causes, now)
                 or (None if suspected else _awaits_cause(proposal, obstacles.bursts, now))
                 or budgets.hold(proposal, evidence, now)
@@ -159,7 +159,10 @@ def _causes_of(node: Node, causes: Mapping[str, Sequence[CommonCause]]) -> list[
 
 
 def _is_doubted(
-    proposal: ProposedAction, outages: Mapping[Attribute, Outage], now: datetime
+    proposal: ProposedAction,
+    attributes: Iterable[Attribute],
+    outages: Mapping[Attribute, Outage],
+    now: datetime,
 ) -> Deferred | None:
     """Defer a node that is only silent if it is known to work, or others are silent with it."""
     if not proposal.for_silence:
@@ -167,7 +170,7 @@ def _is_doubted(
     if is_known_to_work(proposal.node):
         because = f"its agent does not report, but {testified(proposal.node, alive=True)}"
         return _deferred(proposal, DeferredBy.SILENCE, because, now)
-    outage = outage_of(proposal.node, outages)
+    outage = outage_of(proposal.node, attributes, outages)
     return None if outage is None else _deferred(proposal, DeferredBy.SILENCE, outage.words, now)
 
 

@@ -5,7 +5,7 @@ together, so none of them is replaced for it, unless a witness proves that it is
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,7 +14,6 @@ from navarch.core.node import LINK, Node
 from navarch.fleet.disruption.governor.attributes import (
     PLACES,
     Attribute,
-    attributes_of,
     describe,
 )
 from navarch.fleet.disruption.governor.common_cause import CHANCE_MAX, chance_of
@@ -101,13 +100,15 @@ def _stopped_together(found: Sequence[tuple[datetime, bool]], nodes: int, now: d
     return False
 
 
-def outage_of(node: Node, outages: Mapping[Attribute, Outage]) -> Outage | None:
-    """Return the outage that `node` is part of.
+def outage_of(
+    node: Node, attributes: Iterable[Attribute], outages: Mapping[Attribute, Outage]
+) -> Outage | None:
+    """Return the outage that `node`, which has these attributes, is part of.
 
     It is named after the scope with the largest silent share, of equals the one with most nodes.
     """
     if not outages or is_proven_dead(node):
         return None
-    found = [outages[scope] for scope in attributes_of(node) if scope in outages]
+    found = [outages[scope] for scope in attributes if scope in outages]
     found.sort(key=lambda each: KINDS.index(each.scope[0]))
     return max(found, key=lambda each: (each.silent / each.nodes, each.nodes), default=None)
