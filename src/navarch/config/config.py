@@ -43,11 +43,14 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _at_least_one_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
-    if not pools:
+def _at_least_one_provider_or_pool(
+    providers: Mapping[str, ProviderConfig], pools: Mapping[str, PoolConfig]
+) -> Iterator[Fault]:
+    if not providers and not pools:
         yield Fault(
             "at least one pool is required",
-            "add pools: with a name, a provider, an instance_type and max_nodes",
+            "add pools: with a name, a provider, an instance_type and max_nodes, "
+            "or only providers: and create pools with `navarch up`",
             at=("pools",),
         )
 
@@ -141,7 +144,7 @@ def _agents_can_reach_server(
 # Blocks are read in this order: the rules of pools use the blocks before them.
 @block(
     rules=(
-        _at_least_one_pool,
+        _at_least_one_provider_or_pool,
         _budgets_are_unique,
         _budgets_match_pools,
         _zones_in_their_regions,

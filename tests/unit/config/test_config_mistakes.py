@@ -427,3 +427,11 @@ def test_a_mistake_in_a_provider_does_not_make_it_unknown_to_its_pools() -> None
 def test_flex_start_needs_a_max_run_within_bounds(keys: str, expected: str) -> None:
     text = f"providers: {{c: {{type: gcp, project: p, {keys}}}}}\n" + POOL
     assert problems(text) == [expected]
+
+
+@pytest.mark.parametrize("pools", ["", "pools: {}\n", "pools:\n"])
+def test_a_file_with_providers_needs_no_pools(pools: str) -> None:
+    config = parse_config("providers: {c: {type: fake}}\n" + pools)
+
+    assert list(config.providers) == ["c"]
+    assert dict(config.pools) == {}

@@ -36,7 +36,7 @@ def refused(text: str) -> tuple[list[tuple[int, int, str, str]], tuple[int, int]
 SCALER = "autoscaling: "
 
 REFUSED_BY_GO = [
-    ("@providers: {c: {type: fake}}\n", "at least one pool is required", "add pools:"),
+    ("@server: {}\n", "at least one pool is required", "add pools:"),
     (
         a_pool("instance_type: x\nmax_nodes: 1").replace("  p:", "  @p:"),
         'pool "p": must specify provider or providers',
