@@ -10,6 +10,7 @@ import pytest
 from navarch.app.provider_registry import REFRESH, Account, OfferCatalog
 from navarch.cli.render.offers import render_offers
 from navarch.cli.render.table import Canvas
+from navarch.config import parse_config, to_pool, to_pool_specs
 from navarch.core.errors import InvalidError, TransientError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering
@@ -67,6 +68,48 @@ def test_up_buys_what_the_offers_show() -> None:
         wish = Capacity(name=PoolName("p"), gpus=8, gpu_type=written)
         spec = plan_capacity(wish, [EIGHT, ONE, EIGHT_ELSEWHERE], None)
         assert spec.offerings == (EIGHT_ELSEWHERE, EIGHT), "and not eight machines of one"
+
+
+POOLS = parse_config("""
+providers:
+  work: {type: aws, region: us-east-1}
+  fake: {type: fake}
+  box: {type: docker, gpu_count: 8}
+  rack: {type: baremetal, hosts: [
+    {name: a, address: b, host_key: k, gpu_type: NVIDIA H100 80GB HBM3, instance_type: dgx}]}
+pools:
+  at-aws: {provider: work, instance_type: h100-8x, zones: [us-east-1b, us-east-1a], max_nodes: 4}
+  largest: {provider: work, instance_type: h100, max_nodes: 4, capacity_types: [spot, on-demand]}
+  simulated: {provider: fake, instance_type: h100-8x, max_nodes: 4}
+  of-containers: {provider: box, instance_type: h100-8x, max_nodes: 4}
+  of-racks: {provider: rack, instance_type: dgx, max_nodes: 4}
+""")
+BY_NAME = {str(spec.name): to_pool(spec) for spec in to_pool_specs(POOLS)}
+
+
+@pytest.mark.parametrize("written", ["h100", "H100", "h100-8x", "H100-8X"])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_up_resizes_a_pool_of_the_file_and_buys_only_what_the_file_lists(
+    name: str, written: str
+) -> None:
+    pool = BY_NAME[name]
+    wish = Capacity(name=pool.name, gpus=16, gpu_type=written)
+    spec = plan_capacity(wish, [EIGHT_ELSEWHERE, ONE], pool, keep_offerings=True)
+
+    assert spec.offerings == pool.offerings, "in the order of the file, with its zones"
+    assert (spec.nodes_min, spec.nodes_max) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("written", "provider"), [("a100", None), ("h100-4x", None), ("h100", "fake")]
+)
+def test_up_refuses_what_a_pool_of_the_file_does_not_hold(
+    written: str, provider: str | None
+) -> None:
+    pool = BY_NAME["at-aws"]
+    wish = Capacity(name=pool.name, gpus=8, gpu_type=written, provider=provider)
+    with pytest.raises(InvalidError, match=r"pool at-aws of the configuration file holds p5\.48"):
+        plan_capacity(wish, [EIGHT_ELSEWHERE, ONE], pool, keep_offerings=True)
 
 
 def test_up_with_gangs_leaves_room_for_one_gang_to_move() -> None:

@@ -69,6 +69,7 @@ class Plane(ControlPlaneParts):
             ledger=self.ledger,
             strategies=lambda: (*BUILT_IN, *self.opinions.remediators),
             missing_agent=self.missing_agent,
+            is_configured=self.is_configured,
         )
         self.jobs = JobService(
             self.clock, self.store, self.scheduler_offload, self.opinions.scheduling

@@ -143,6 +143,8 @@ class ControlPlaneParts:
     missing_agent: MissingAgent = lambda _: None
     """Returns why no agent would start on the machines of a pool; no machine is bought for such a
     pool."""
+    is_configured: Callable[[PoolName], bool] = lambda _: False
+    """Whether the configuration file decides what a pool buys."""
     own_user_data: Callable[[Pool], bool] | None = None
     """Whether `user_data` differs between the machines of a pool, which then cannot share a call;
     None: in every pool without user data of its own."""

@@ -322,6 +322,7 @@ class Server:
             bringup=self._bringup(opened.offload, agents),
             user_data=partial(self._user_data, agents),
             missing_agent=lambda pool: missing_agent(self._config, pool),
+            is_configured=lambda pool: pool in self._config.pools,
             own_user_data=self._has_own_user_data,
             scheduler_offload=threads,
             peer_probes=lambda: to_peer_probes(self._config.server.peer_probes),

@@ -134,9 +134,11 @@ class FleetService:
         strategies: Callable[[], Collection[str]] = lambda: BUILT_IN_STRATEGIES,
         missing_agent: Callable[[Pool], str | None] = lambda _: None,
         boots: Callable[[], BootWatch] = lambda: AS_CONFIGURED,
+        is_configured: Callable[[PoolName], bool] = lambda _: False,
     ) -> None:
         """`missing_agent` returns why no agent would start on the machines of a pool.
 
+        `is_configured` returns whether the configuration file decides what a pool buys.
         `boots` returns what decides how long machines are waited for.
         """
         self._clock = clock
@@ -153,6 +155,7 @@ class FleetService:
         self._strategies = strategies
         self._missing_agent = missing_agent
         self._boots = boots
+        self._is_configured = is_configured
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -306,7 +309,8 @@ class FleetService:
     async def up(self, capacity: Capacity) -> PoolView:
         """Create a pool with that many GPUs, or adjust the pool of that name."""
         before = self._store.fleet().pools.get(capacity.name)
-        spec = plan_capacity(capacity, await self._offerings(), before)
+        keep = self._is_configured(capacity.name)
+        spec = plan_capacity(capacity, await self._offerings(), before, keep_offerings=keep)
         reason = f"{capacity.gpus} GPUs of type {capacity.gpu_type} were requested"
         return await self.put_pool(spec, reason=reason)
 

@@ -100,9 +100,16 @@ def _order(offer: Offer) -> tuple[bool, Decimal, str, str]:
 
 
 def plan_capacity(
-    capacity: Capacity, offerings: Sequence[Offering], before: Pool | None
+    capacity: Capacity,
+    offerings: Sequence[Offering],
+    before: Pool | None,
+    *,
+    keep_offerings: bool = False,
 ) -> PoolSpec:
     """Return the cheapest pool that holds the requested GPUs, in whole machines.
+
+    With `keep_offerings`, which is right for a pool of the configuration file, an existing pool
+    keeps its offerings in their order, and only its size changes.
 
     One machine with exactly that many GPUs is preferred to several smaller ones, at any price.
     An existing pool keeps its type of machine. More expensive offerings of the same size stay on
@@ -116,14 +123,12 @@ def plan_capacity(
     if capacity.gang < 0:
         raise InvalidError("gang: must not be negative")
     known = before if before is not None and not before.deleted else None
-    fitting = [x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))]
-    fitting = sorted(
-        machines_for_gpus(fitting, capacity.gpus, lambda offering: offering.gpus),
-        key=lambda offering: (_total(offering, capacity.gpus), -offering.gpus, str(offering)),
-    )
-    if not fitting:
-        raise InvalidError(_nothing_fits(capacity, offerings))
-    best = fitting[0]
+    if known is not None and keep_offerings:
+        best, chosen = _requested_offering(capacity, known), known.offerings
+    else:
+        fitting = _cheapest_first(capacity, offerings, known)
+        best = fitting[0]
+        chosen = tuple(offering for offering in fitting if offering.gpus == best.gpus)
     nodes = _machines(best, capacity.gpus)
     gang = capacity.gang or (known.gang if known else 0)
     if gang:
@@ -138,15 +143,53 @@ def plan_capacity(
     if known and known.autoscaling:
         nodes_max = max(nodes_max, known.nodes_max)
     nodes_max = min(nodes_max, NODES_PER_POOL_MAX)
-    same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
-    blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes_max)
+    blank = PoolSpec(name=capacity.name, offerings=chosen, nodes_min=nodes, nodes_max=nodes_max)
     return replace(
         pool_spec(known) if known else blank,
-        offerings=same_size,
+        offerings=chosen,
         nodes_min=nodes,
         nodes_max=nodes_max,
         nodes_wanted=nodes,
         gang=gang,
+    )
+
+
+def _requested_offering(capacity: Capacity, pool: Pool) -> Offering:
+    """Return the first offering of a pool that is what was requested, or raise InvalidError."""
+    for offering in pool.offerings:
+        if _is_requested(offering, capacity):
+            return offering
+    own = " or ".join(dict.fromkeys(str(offering) for offering in pool.offerings))
+    raise InvalidError(
+        f"gpu_type: pool {pool.name} of the configuration file holds {own}, which does not match "
+        "the request; request its type of machine, or use another name"
+    )
+
+
+def _is_requested(offering: Offering, capacity: Capacity) -> bool:
+    """Return whether an offering of a pool is what a request names.
+
+    The file may give no model of GPU; the name of the instance type is then taken for it.
+    """
+    named = parse_gpu_type(offering.instance_type).model
+    known = offering if offering.gpu_type else evolve(offering, gpu_type=named)
+    return (
+        fits(known, capacity.gpu_type)
+        and capacity.provider in (None, offering.provider)
+        and capacity.region in (None, offering.region)
+    )
+
+
+def _cheapest_first(
+    capacity: Capacity, offerings: Sequence[Offering], known: Pool | None
+) -> list[Offering]:
+    """Return the offerings that fit, or raise InvalidError if there are none."""
+    fitting = [x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))]
+    if not fitting:
+        raise InvalidError(_nothing_fits(capacity, offerings))
+    return sorted(
+        machines_for_gpus(fitting, capacity.gpus, lambda offering: offering.gpus),
+        key=lambda offering: (_total(offering, capacity.gpus), -offering.gpus, str(offering)),
     )
 
 

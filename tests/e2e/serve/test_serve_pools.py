@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.fleet_process import FleetProcess
+from tests.support.fleet_process import CONFIG, FleetProcess
 
 from navarch.clock import SystemEntropy
 from navarch.core.fleet import Change
@@ -178,3 +178,13 @@ def test_reserved_machines_come_first_then_spot_then_on_demand_then_another_prov
     assert "CapacityError: h100-8x is sold out" in table
     spent = json.loads(server.navarch("cost", "--by", "team", "-o", "json").stdout)
     assert [(line["name"], line["running"]) for line in spent["lines"]] == [("research", 5)]
+
+
+def test_up_resizes_a_pool_of_the_file_however_its_type_is_written(serve: Start) -> None:
+    server = serve(CONFIG.replace("BAD", "0"))
+    before = server.ask(lambda api: api.get_pool(PoolName("training"))).spec.offerings
+    for written, gpus in (("h100", 24), ("H100", 16), ("h100-8x", 24)):
+        up = server.navarch(*f"up --gpus {gpus} --type {written} --name training".split())
+        assert up.returncode == 0, up
+        pool = server.ask(lambda api: api.get_pool(PoolName("training")))
+        assert (pool.size, pool.spec.offerings) == (gpus // 8, before), written
