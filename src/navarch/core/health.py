@@ -29,6 +29,13 @@ BOOT = "boot"
 conditions of the previous boot."""
 
 
+EVENTS = "health_events"
+"""The check of the Go system's agents that passes in every round, with or without events.
+
+They report an event in one round only.
+"""
+
+
 TESTING = "testing"
 """The check that fails while an agent uses the GPUs for tests: no work may start meanwhile."""
 

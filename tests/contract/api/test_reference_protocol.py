@@ -11,6 +11,7 @@ import pytest
 from google.protobuf import json_format
 from tests.support.local_api import H100, AppResponse, LocalApi, build_local_api, call_app
 
+from navarch.config.policy import parse_policy
 from navarch.core.fleet import Change
 from navarch.core.health import Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
@@ -18,6 +19,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
 from navarch.core.recovery import CommandKind, CommandStatus
+from navarch.health.policy.engine import compile_policies
 from navarch.wire.reference import navarch_pb2 as pb
 
 SERVICE = "/navarch.ControlPlaneService/"
@@ -365,6 +367,96 @@ def test_the_next_round_without_events_clears_a_milder_event() -> None:
     run_story(story)
 
 
+ECC_DBE = {"eventType": "HEALTH_EVENT_TYPE_ECC_DBE", "gpuUuid": "GPU-1", "gpuIndex": 1}
+HOT = {"eventType": "HEALTH_EVENT_TYPE_THERMAL", "metrics": {"temperature": "95"}}
+ALL_XIDS_ARE_UNHEALTHY = """
+rules:
+  - name: fatal-xid
+    condition: event.event_type == "xid"
+    result: unhealthy
+"""
+
+
+def with_policy(text: str) -> LocalApi:
+    policies = compile_policies(parse_policy(text))
+    return build_local_api(policies=lambda: policies)
+
+
+@pytest.mark.parametrize("event", [ECC_DBE, HOT])
+def test_an_unhealthy_event_outlasts_later_rounds_without_events(event: dict[str, Any]) -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        quiet = [result(check, "HEALTHY") for check in ("boot", "gpu", "health_events")]
+        await report(local, {"results": quiet, "events": [event]})
+        for _ in range(3):
+            answer = await report(local, {"results": quiet})
+            assert answer["nodeStatus"] == "NODE_STATUS_UNHEALTHY"
+        (condition,) = node_of(local).conditions
+        assert (condition.lasting, condition.times) == (True, 1)
+
+        await local.fleet.declare_healthy(NodeId("gpu-node-1"), reason="tested")
+        answer = await report(local, {"results": quiet})
+        assert answer["nodeStatus"] == "NODE_STATUS_ACTIVE"
+
+    run_story(story)
+
+
+@pytest.mark.parametrize("code", ["13", "43", "94"])
+def test_an_event_that_a_policy_makes_unhealthy_outlasts_rounds_without_events(code: str) -> None:
+    async def story() -> None:
+        local = with_policy(ALL_XIDS_ARE_UNHEALTHY)
+        await registered(local)
+        quiet = [result("health_events", "HEALTHY")]
+        await report(local, {"results": quiet, "events": [xid(code, "contained")] * 5})
+        answer = await report(local, {"results": quiet})
+        assert answer["nodeStatus"] == "NODE_STATUS_UNHEALTHY"
+        (condition,) = node_of(local).conditions
+        assert (condition.check, condition.lasting) == (f"health_events/{code}/0", True)
+        assert condition.times == 1, "a burst of one error is one report"
+        assert not condition.fatal, "a crashed program must not cost a machine at once"
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+
+
+def test_unhealthy_events_on_two_gpus_are_two_conditions() -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        other = {**ECC_DBE, "gpuUuid": "GPU-2", "gpuIndex": 2}
+        await report(local, {"events": [ECC_DBE, other, HOT]})
+        assert sorted(each.check for each in node_of(local).conditions) == [
+            "health_events/ecc_dbe/GPU-1",
+            "health_events/ecc_dbe/GPU-2",
+            "health_events/thermal/0",
+        ]
+
+    run_story(story)
+
+
+def test_a_policy_judges_every_event_and_not_only_the_worst() -> None:
+    rule = ALL_XIDS_ARE_UNHEALTHY.replace('"xid"', '"driver_error"')
+
+    async def story() -> None:
+        local = with_policy(rule)
+        await registered(local)
+        driver_error = {"eventType": "HEALTH_EVENT_TYPE_DRIVER_ERROR"}
+        nvlink = {"eventType": "HEALTH_EVENT_TYPE_NVLINK"}
+        await report(local, {"events": [driver_error, nvlink]})
+        assert node_of(local).health is Health.UNHEALTHY
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+
+
+def test_an_agent_that_cannot_collect_events_recovers_when_it_can() -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        await report(local, {"results": [result("health_events", "UNHEALTHY")]})
+        assert node_of(local).health is Health.UNHEALTHY
+        await report(local, {"results": [result("health_events", "HEALTHY")]})
+        assert node_of(local).health is Health.HEALTHY
+
+    run_story(story)
+
+
 @pytest.mark.parametrize(
     ("event", "health"),
     [
@@ -472,6 +564,10 @@ def test_another_version_of_the_protocol_is_refused() -> None:
             assert answer.status == status
 
     run_story(story)
+
+
+def node_of(local: LocalApi) -> Node:
+    return local.store.fleet().nodes[NodeId("gpu-node-1")]
 
 
 async def issue(local: LocalApi, command: str, **parameters: str) -> Any:  # noqa: ANN401

@@ -4,18 +4,16 @@ Our own catalogue rates XIDs and overrides the reference's list of fatal ones, b
 program makes a node unhealthy.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC
 from typing import Any
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import EVENTS, SEVERITY, CheckResult, Health
+from navarch.core.records import evolve
 from navarch.health.checks.xid import assess_xid
 from navarch.wire.reference import navarch_pb2 as pb
 
 XID_CHECK = "xid"
-EVENTS_CHECK = "health_events"
-"""The check that the reference's agent reports in every round; a round without events clears the
-results that do not last."""
 
 _TYPES = pb.HealthEventType
 _SYSTEMS = pb.HealthWatchSystem
@@ -23,29 +21,45 @@ _NOTED_TYPES = [_TYPES.Value(f"HEALTH_EVENT_TYPE_{name}") for name in ("NVLINK",
 _NOTED_SYSTEMS = [
     _SYSTEMS.Value(f"HEALTH_WATCH_SYSTEM_{name}") for name in ("NVLINK", "PCIE", "POWER")
 ]
-_WORST = (Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY)
 
 
-def judge_events(events: Iterable[pb.HealthEvent]) -> Iterator[CheckResult]:
-    """Yield the results of `events`: one per XID, and the worst of everything else."""
-    worst: CheckResult | None = None
+def judge_events(events: Iterable[pb.HealthEvent]) -> list[CheckResult]:
+    """Return one result for each kind of event on each GPU, the worst last.
+
+    A policy may rate them in another way, so that none is left out.
+    """
+    together: dict[tuple[str, int, int, str, int], list[CheckResult]] = {}
     for event in events:
-        if event.event_type == _TYPES.HEALTH_EVENT_TYPE_XID:
-            yield _judge_xid(event)
-            continue
-        health = _judge(event)
-        if worst is None or _WORST.index(health) > _WORST.index(worst.health):
-            worst = CheckResult(
-                check=EVENTS_CHECK, health=health, reason=_description(event), facts=_facts(event)
-            )
-    if worst is not None and worst.health is not Health.HEALTHY:
-        yield worst
+        is_xid = event.event_type == _TYPES.HEALTH_EVENT_TYPE_XID
+        result = _judge_xid(event) if is_xid else _judge_other(event)
+        code = _xid_code(event) if is_xid else 0
+        key = (result.check, event.event_type, code, event.gpu_uuid, event.gpu_index)
+        together.setdefault(key, []).append(result)
+    return sorted(map(_merged, together.values()), key=_severity)
+
+
+def _merged(alike: list[CheckResult]) -> CheckResult:
+    """Return the latest of the worst results: a burst of one error is one report."""
+    worst = max(reversed(alike), key=_severity)
+    if len(alike) == 1:
+        return worst
+    return evolve(worst, facts={**worst.facts, "times": str(len(alike))})
+
+
+def _severity(result: CheckResult) -> int:
+    return SEVERITY[result.health]
+
+
+def _judge_other(event: pb.HealthEvent) -> CheckResult:
+    return CheckResult(
+        check=EVENTS, health=_judge(event), reason=_description(event), facts=_facts(event)
+    )
 
 
 def _judge_xid(event: pb.HealthEvent) -> CheckResult:
     ruling = assess_xid(_xid_code(event), event.message)
     return CheckResult(
-        check=XID_CHECK if ruling.fatal else EVENTS_CHECK,
+        check=XID_CHECK if ruling.fatal else EVENTS,
         health=ruling.health,
         reason=_description(event),
         fatal=ruling.fatal,

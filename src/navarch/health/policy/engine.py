@@ -12,7 +12,12 @@ from navarch.core.health import SEVERITY, CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.records import evolve
 from navarch.health.policy.expression import Expressions, find_flaw, variables_used
-from navarch.health.policy.occurrence import Occurrence, variables
+from navarch.health.policy.occurrence import (
+    Occurrence,
+    condition_name,
+    is_reported_once,
+    variables,
+)
 from navarch.health.policy.policy import COUNT_MAX, Policy, Rule, Scope
 
 MatchKey = tuple[str, str, str]
@@ -195,11 +200,13 @@ def apply_verdict(result: CheckResult, verdict: Verdict, policy: Policy) -> Chec
         reason += f" ({verdict.health}{fatal} by rule {verdict.rule} of policy {policy.name})"
     if verdict.broken:
         reason += f" (policy {policy.name} could not be applied: {'; '.join(verdict.broken)})"
+    # No later round confirms what is reported once: a round without it must not clear it.
+    lasting = result.lasting or (verdict.health is Health.UNHEALTHY and is_reported_once(result))
     return evolve(
         result,
-        # A condition is named by code and GPU; the process is not part of its name.
-        check="/".join(result.check.split("/")[:3]) if result.lasting else result.check,
+        check=condition_name(result) if lasting else result.check,
         health=verdict.health,
+        lasting=lasting,
         fatal=verdict.fatal,
         action=verdict.action,
         reason=reason,

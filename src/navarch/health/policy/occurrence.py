@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from navarch.core.health import TESTING, CheckResult, Health
+from navarch.core.health import EVENTS, TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.policy import MachinePhase
 from navarch.health.xid.catalogue import SXIDS_FROM
@@ -83,6 +83,21 @@ def is_occurrence(result: CheckResult) -> bool:
     if health is Health.UNKNOWN or result.check == TESTING:
         return False
     return health is not Health.HEALTHY or result.lasting or "event_type" in result.facts
+
+
+def is_reported_once(result: CheckResult) -> bool:
+    """Return whether a result is an event of the Go system's agents."""
+    return result.check == EVENTS and "event_type" in result.facts
+
+
+def condition_name(result: CheckResult) -> str:
+    """Return the name of the condition of an event: its check, what happened, and the GPU."""
+    if result.lasting:
+        # The process is not part of the name.
+        return "/".join(result.check.split("/")[:3])
+    facts = result.facts
+    where = facts.get("gpu") or facts.get("gpu_index", "")
+    return f"{result.check}/{facts.get('code') or facts['event_type']}/{where}"
 
 
 def variables(occurrence: Occurrence, names: Collection[str] = VARIABLES) -> dict[str, Any]:
