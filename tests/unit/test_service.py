@@ -14,7 +14,7 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health, HealthReport
-from navarch.core.ids import NodeId, PoolName, ProviderName, Token
+from navarch.core.ids import NodeId, PoolName, ProviderName, RecoveryId, Token
 from navarch.core.instance import Gpu, Inventory
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
@@ -93,6 +93,40 @@ def test_cordoning_a_node_that_is_drained_by_hand_calls_the_drain_off() -> None:
         assert drained.status is NodeStatus.DRAINING
         cordoned = await services.fleet.cordon(NodeId("training-0"), reason="not yet")
         assert cordoned.status is NodeStatus.CORDONED
+
+    run(story)
+
+
+def test_uncordoning_a_node_that_is_drained_by_hand_returns_it_to_service() -> None:
+    async def story(services: Services) -> None:
+        await services.put("training-0")
+        await services.fleet.drain(NodeId("training-0"), reason="moving house")
+        lifted = await services.fleet.uncordon(NodeId("training-0"))
+        assert (lifted.status, lifted.cordoned) == (NodeStatus.ACTIVE, None)
+        assert services.store.fleet().nodes[NodeId("training-0")].phase is Phase.READY
+
+    run(story)
+
+
+def test_a_node_that_drains_without_a_cordon_can_be_uncordoned() -> None:
+    """Earlier versions left such nodes behind."""
+
+    async def story(services: Services) -> None:
+        await services.put("training-0", phase=Phase.DRAINING)
+        lifted = await services.fleet.uncordon(NodeId("training-0"))
+        assert lifted.status is NodeStatus.ACTIVE
+
+    run(story)
+
+
+def test_a_node_that_is_drained_for_a_repair_cannot_be_uncordoned() -> None:
+    async def story(services: Services) -> None:
+        recovery = RecoveryId("recovery-1")
+        await services.put("training-0", phase=Phase.DRAINING, cordoned="repair", recovery=recovery)
+        with pytest.raises(NotPossibleError, match="training-0 is drained for a repair"):
+            await services.fleet.uncordon(NodeId("training-0"))
+        node = services.store.fleet().nodes[NodeId("training-0")]
+        assert (node.phase, node.cordoned) == (Phase.DRAINING, "repair")
 
     run(story)
 

@@ -102,7 +102,7 @@ def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
 
     Failed health checks still count; see `navarch override`.
     """
-    return _for_each_node(session, nodes, "uncordoned", lambda api, node: api.uncordon(node))
+    return _for_each_node(session, nodes, _uncordoned, lambda api, node: api.uncordon(node))
 
 
 @click.command("drain", cls=Command)
@@ -143,10 +143,16 @@ def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     )
 
 
+def _uncordoned(node: NodeView) -> str:
+    if node.status in (None, NodeStatus.ACTIVE):
+        return "uncordoned"
+    return f"uncordoned, but {node.status}: see `navarch why {node.id}`"
+
+
 def _for_each_node(
     session: Session,
     names: Sequence[str],
-    outcome: str,
+    outcome: str | Callable[[NodeView], str],
     act: Callable[[FleetApi, NodeId], Awaitable[NodeView]],
 ) -> int:
     """Apply `act` to each node, continuing after errors; return the first error's exit code."""
@@ -167,7 +173,8 @@ def _for_each_node(
                 click.echo(f"Error: {text if name in text else f'{name}: {text}'}", err=True)
             else:
                 if session.output is Output.TABLE:
-                    click.echo(f"Node {name} {outcome}")
+                    text = outcome if isinstance(outcome, str) else outcome(done[-1])
+                    click.echo(f"Node {name} {text}")
 
     session.call(act_on_all)
     if session.output is not Output.TABLE:

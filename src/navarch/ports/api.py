@@ -360,7 +360,10 @@ class FleetApi(Protocol):
         """Keep new work off a node; cancel a drain that an operator requested."""
 
     async def uncordon(self, node: NodeId) -> NodeView:
-        """Lift a cordon; change nothing else."""
+        """Lift a cordon, and call off a drain that an operator requested.
+
+        Conditions stay: an unhealthy node remains unhealthy.
+        """
 
     async def drain(self, node: NodeId, *, reason: str) -> NodeView:
         """Move the work off a node; the node stays."""

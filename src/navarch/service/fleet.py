@@ -365,19 +365,24 @@ class FleetService:
         return await self._amend(node, cordoned)
 
     async def uncordon(self, node: NodeId) -> NodeView:
-        """Lift a cordon; change nothing else."""
+        """Lift a cordon, and call off a drain that an operator requested."""
 
         def uncordoned(before: Node, now: datetime) -> tuple[Node, list[Event]]:
             if before.retiring is not None:
                 raise NotPossibleError(
                     f"node {before.id} is being terminated: {before.retiring.reason}"
                 )
-            if before.cordoned is None:
+            is_draining = before.phase is Phase.DRAINING
+            if before.recovery is not None and is_draining:
+                recovery = self._store.fleet().recoveries.get(before.recovery)
+                cause = f": {recovery.cause}" if recovery else ""
+                raise NotPossibleError(f"node {before.id} is drained for a repair{cause}")
+            if before.cordoned is None and not is_draining:
                 status = node_status(before) or before.phase
                 raise NotPossibleError(
                     f"node {before.id} is not cordoned (current status: {status})"
                 )
-            after = evolve(before, cordoned=None)
+            after = lifecycle.undrain(evolve(before, cordoned=None), now=now)
             return after, [_event(after, "node.uncordoned", "by hand", now)]
 
         return await self._amend(node, uncordoned)

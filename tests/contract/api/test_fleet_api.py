@@ -161,6 +161,8 @@ def test_a_node_is_drained_and_overridden(protocol: str) -> None:
     async def story(fleet: FleetApi, local: LocalApi) -> None:
         node = await local.register("a")
         assert (await fleet.drain(node, reason="upgrade")).status is NodeStatus.DRAINING
+        assert (await fleet.uncordon(node)).status is NodeStatus.ACTIVE
+        assert (await fleet.drain(node, reason="upgrade")).status is NodeStatus.DRAINING
         with pytest.raises(InvalidError, match="needs a reason"):
             await fleet.declare_healthy(node, reason=" ")
         assert (await fleet.declare_healthy(node, reason="I looked")).health is Health.HEALTHY

@@ -218,6 +218,8 @@ def test_cordon_uncordon_and_drain_change_the_node_and_are_not_sent_to_it() -> N
             ("CORDON", "CORDONED"),
             ("UNCORDON", "ACTIVE"),
             ("DRAIN", "DRAINING"),
+            ("UNCORDON", "ACTIVE"),
+            ("DRAIN", "DRAINING"),
         ):
             answer = await issue(local, command, reason="because")
             assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f-]{18,}", answer["commandId"])

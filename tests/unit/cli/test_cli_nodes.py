@@ -5,6 +5,7 @@ import json
 import pytest
 from cli_fleet import FleetCli, running_fleet
 
+from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 
 
@@ -92,6 +93,27 @@ def test_cordon_keeps_the_reason_and_uncordon_lifts_it() -> None:
 
     assert again.exit_code == 4
     assert again.stderr == "Error: node demo-0 is not cordoned (current status: active)\n"
+
+
+def test_uncordon_returns_a_drained_node_to_service() -> None:
+    with running_fleet() as fleet:
+        with_two_nodes(fleet)
+        fleet.run("drain demo-0")
+        assert fleet.run("uncordon demo-0").stdout == "Node demo-0 uncordoned\n"
+        assert json.loads(fleet.run("get demo-0 -o json").stdout)["node"]["status"] == "active"
+
+
+def test_uncordon_says_that_a_node_is_still_unhealthy() -> None:
+    with running_fleet() as fleet:
+        with_two_nodes(fleet)
+        fleet.run("cordon demo-0")
+        finding = CheckResult(check="gpu", health=Health.UNHEALTHY, reason="97 degrees")
+        report = HealthReport(results=(finding,))
+        assert fleet.world.control is not None
+        fleet.runner.run(fleet.world.control.agents.report_health(NodeId("demo-0"), report))
+        assert fleet.run("uncordon demo-0").stdout == (
+            "Node demo-0 uncordoned, but unhealthy: see `navarch why demo-0`\n"
+        )
 
 
 def test_drain_terminate_and_override_report_what_they_did() -> None:

@@ -180,7 +180,7 @@ class ReferenceMethods:
             await self._fleet.cordon(node.id, reason=reason)
         elif kind is CommandKind.DRAIN:
             await self._fleet.drain(node.id, reason=reason)
-        elif node.cordoned is None:
+        elif node.cordoned is None and node.status is not NodeStatus.DRAINING:
             word = messages.status_word(node.status)
             raise NotPossibleError(f"node {node.id} is not cordoned (current status: {word})")
         else:
