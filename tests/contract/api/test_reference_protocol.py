@@ -550,6 +550,51 @@ def test_an_invalid_call_is_rejected(
     run_story(story)
 
 
+@pytest.mark.parametrize(
+    "method", [*pb.DESCRIPTOR.services_by_name["ControlPlaneService"].methods_by_name]
+)
+@pytest.mark.parametrize(
+    "body", [b"[]", b"null", b"3", b"true", b'""', b'"x"', b'["nodeId"]', b" "]
+)
+def test_a_json_body_that_is_no_object_is_refused(method: str, body: bytes) -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        before = local.store.fleet().revision
+        path = SERVICE + method
+        answer = await call_app(local.app, "POST", path, body, content_type="application/json")
+        assert (answer.status, answer.json) == (
+            400,
+            {
+                "code": "invalid_argument",
+                "message": "unmarshal message: the body must be a JSON object",
+            },
+        )
+        assert local.store.fleet().revision == before
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["RegisterNode", "SendHeartbeat", "ReportHealth", "GetNodeCommands", "GetNode", "IssueCommand"],
+)
+@pytest.mark.parametrize("body", [{}, {"nodeId": ""}, {"nodeId": None}])
+def test_a_call_without_a_node_is_refused(method: str, body: dict[str, Any]) -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        before = local.store.fleet().revision
+        spoken = await call(local, method, body)
+        packed = await call_app(
+            local.app, "POST", SERVICE + method, b"", content_type="application/proto"
+        )
+        for answer in (spoken, packed):
+            assert answer.status == 400
+            assert answer.json == {"code": "invalid_argument", "message": "node_id is required"}
+        assert local.store.fleet().revision == before
+
+    run_story(story)
+
+
 def test_another_version_of_the_protocol_is_refused() -> None:
     async def story(local: LocalApi) -> None:
         path = SERVICE + "ListNodes"

@@ -77,6 +77,9 @@ def _read(kind: type[Message], request: Request) -> Message:
     if version != "1":
         raise InvalidError(f'connect-protocol-version must be "1": got "{version}"')
     body, message = _inflated(request), kind()
+    if request.content_type == JSON and body and not body.lstrip().startswith(b"{"):
+        # The library takes an array for an object without fields.
+        raise InvalidError("unmarshal message: the body must be a JSON object")
     try:
         if request.content_type == PROTO:
             message.ParseFromString(body)

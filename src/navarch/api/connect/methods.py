@@ -197,8 +197,6 @@ class ReferenceMethods:
             query = replace(query, page_token=page.next_page_token)
 
     async def _detail(self, name: str) -> NodeDetail:
-        if not name:
-            raise InvalidError("node_id is required")
         detail = await self._about(name, self._fleet.get_node)
         if detail.node.status is None:
             raise _unknown(name)
@@ -206,6 +204,8 @@ class ReferenceMethods:
 
     async def _about(self, name: str, call: Callable[[NodeId], Awaitable[T]]) -> T:
         """Make a call for a node; the reference's agents name it by its instance id."""
+        if not name:
+            raise InvalidError("node_id is required")
         node = NodeId(name)
         try:
             return await call(self._aliases.get(node, node))
