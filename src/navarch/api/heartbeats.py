@@ -36,7 +36,8 @@ class HeartbeatSink(Protocol):
 
         `hosts` holds CPU and memory use (node, 2), in percent. `readings` holds (node, 4, GPU):
         temperature in degrees, power in watts, utilisation in percent, memory used in bytes.
-        For a node that occurs twice the later row counts; unknown nodes are ignored.
+        NaN leaves the value before. For a node that occurs twice the later row counts; unknown
+        nodes are ignored.
         """
         ...
 
@@ -117,8 +118,8 @@ class _Batch:
 
 
 def _plausible(readings: Floats) -> Floats:
-    """Return a copy with NaN and infinity as zero, and other values within bounds."""
-    return np.clip(np.nan_to_num(readings, posinf=0.0, neginf=0.0), 0.0, READING_MAX)
+    """Return a copy with infinity as NaN, and other values within bounds."""
+    return np.clip(np.where(np.isinf(readings), np.nan, readings), 0.0, READING_MAX)
 
 
 def _packed(body: bytes) -> HeartbeatWire:

@@ -1,6 +1,6 @@
 """Heartbeats and metrics as columns: values that change every few seconds and are not durable."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from math import inf
@@ -178,17 +178,20 @@ class TelemetryTable:
         """Record the newest readings of many nodes that have the same number of GPUs.
 
         `hosts` holds CPU and memory use (node, 2), `readings` temperature, power, utilisation
-        and memory used in bytes (node, 4, GPU). For a node given twice the later row counts;
-        unknown nodes are ignored.
+        and memory used in bytes (node, 4, GPU). NaN leaves the value before. For a node given
+        twice the later row counts; unknown nodes are ignored.
         """
         known = [(place, node) for place, node in enumerate(nodes) if node in self._rows]
         places = [place for place, _ in known]
         rows = np.array([self._rows[node] for _, node in known], np.int64)
         gpus = readings.shape[2]
-        self._host[rows] = hosts[places]
-        self._gpus[rows] = gpus
         self._widen(gpus)
-        self._readings[rows, :, :gpus] = readings[places]
+        is_other = self._gpus[rows] != gpus
+        self._host[rows] = _filled(hosts[places], lambda: self._host[rows])
+        self._readings[rows, :, :gpus] = _filled(
+            readings[places], lambda: self._readings[rows, :, :gpus], is_other
+        )
+        self._gpus[rows] = gpus
 
     def forget(self, node: NodeId) -> None:
         """Drop a node that is gone."""
@@ -330,12 +333,17 @@ class TelemetryTable:
         return True
 
     def _write(self, row: int, metrics: NodeMetrics) -> None:
-        self._host[row] = metrics.cpu_pct, metrics.memory_pct
-        self._gpus[row] = gpus = min(len(metrics.gpus), GPUS_MAX)
+        host = np.array((metrics.cpu_pct, metrics.memory_pct), np.float32)
+        self._host[row] = _filled(host, lambda: self._host[row])
+        gpus = min(len(metrics.gpus), GPUS_MAX)
         values = chain.from_iterable(map(_readings_of, metrics.gpus[:GPUS_MAX]))
         readings = np.fromiter(values, np.float32, gpus * _READINGS).reshape(gpus, _READINGS).T
         self._widen(gpus)
-        self._readings[row, :, :gpus] = readings
+        is_other = np.array(self._gpus[row] != gpus)
+        self._readings[row, :, :gpus] = _filled(
+            readings, lambda: self._readings[row, :, :gpus], is_other
+        )
+        self._gpus[row] = gpus
 
     def _widen(self, gpus: int) -> None:
         """Make room for machines with that many GPUs."""
@@ -370,6 +378,23 @@ class TelemetryTable:
         self._gpus = np.concatenate([self._gpus, np.zeros(extra, np.int16)])
         empty = np.zeros((extra, *self._readings.shape[1:]), np.float32)
         self._readings = np.concatenate([self._readings, empty])
+
+
+def _filled(
+    new: Floats, before: Callable[[], Floats], is_other: npt.NDArray[np.bool_] | None = None
+) -> Floats:
+    """Return `new` with the values before in place of NaN.
+
+    A GPU that fails to report its load must not look idle. Where `is_other`, the values before
+    are of other GPUs, and NaN becomes zero.
+    """
+    missing = np.isnan(new)
+    if not missing.any():
+        return new
+    kept = before()
+    if is_other is not None:
+        kept = np.where(is_other.reshape(*is_other.shape, 1, 1), np.float32(0), kept)
+    return np.where(missing, kept, new)
 
 
 def _moment(seconds: float) -> datetime:

@@ -210,6 +210,80 @@ def test_heartbeats_carry_metrics_and_are_acknowledged() -> None:
     run_story(story)
 
 
+GOOD_METRICS = {
+    "cpuUsagePercent": 12.5,
+    "gpuMetrics": [{"temperature": 61, "utilizationPercent": 97.5}],
+}
+
+
+@pytest.mark.parametrize(
+    "cpu", ['"NaN"', '"Infinity"', '"-Infinity"', "NaN", "Infinity", "-Infinity", "1e999", "1e300"]
+)
+def test_a_reading_that_is_no_number_is_dropped_and_not_the_heartbeat(cpu: str) -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        good = {"nodeId": "gpu-node-1", "metrics": GOOD_METRICS}
+        await call(local, "SendHeartbeat", good)
+        gpu = f'{{"temperature": 70, "powerUsage": {cpu}, "utilizationPercent": {cpu}}}'
+        if cpu.startswith('"') or cpu == "1e300":
+            # The reference's agents send whole numbers for these.
+            gpu = gpu.replace(f'"powerUsage": {cpu}', '"powerUsage": 500')
+        metrics = f'{{"cpuUsagePercent": {cpu}, "gpuMetrics": [{gpu}]}}'
+        body = f'{{"nodeId": "gpu-node-1", "metrics": {metrics}}}'
+        answer = await call_app(
+            local.app,
+            "POST",
+            SERVICE + "SendHeartbeat",
+            body.encode(),
+            content_type="application/json",
+        )
+        assert (answer.status, answer.json) == (200, {"acknowledged": True})
+        kept = local.columns.metrics(NodeId("gpu-node-1"))
+        assert kept is not None
+        assert (kept.cpu_pct, kept.gpus[0].utilization_pct) == (12.5, 97.5), "as before"
+        assert kept.gpus[0].temperature_c == 70.0
+
+    run_story(story)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf"), 1e300])
+def test_a_protobuf_reading_that_is_no_number_is_dropped(number: float) -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        gpu = pb.GPUMetrics(temperature=70, utilization_percent=number)
+        metrics = pb.NodeMetrics(cpu_usage_percent=number, gpu_metrics=[gpu])
+        beat = pb.HeartbeatRequest(node_id="gpu-node-1", metrics=metrics).SerializeToString()
+        answer = await call_app(
+            local.app, "POST", SERVICE + "SendHeartbeat", beat, content_type="application/proto"
+        )
+        assert answer.status == 200
+        kept = local.columns.metrics(NodeId("gpu-node-1"))
+        assert kept is not None
+        assert (kept.cpu_pct, kept.gpus[0].utilization_pct, kept.gpus[0].temperature_c) == (
+            0,
+            0,
+            70,
+        )
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    ['{"cpuUsagePercent": "much"}', '{"gpuMetrics": [{"temperature": "hot"}]}', "[NaN]", "NaN"],
+)
+def test_a_heartbeat_with_readings_of_another_kind_is_refused(metrics: str) -> None:
+    async def story(local: LocalApi) -> None:
+        await registered(local)
+        body = f'{{"nodeId": "gpu-node-1", "metrics": {metrics}}}'.encode()
+        answer = await call_app(
+            local.app, "POST", SERVICE + "SendHeartbeat", body, content_type="application/json"
+        )
+        assert (answer.status, answer.json["code"]) == (400, "invalid_argument")
+
+    run_story(story)
+
+
 def test_cordon_uncordon_and_drain_change_the_node_and_are_not_sent_to_it() -> None:
     async def story(local: LocalApi) -> None:
         await registered(local)

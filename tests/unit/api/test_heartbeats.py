@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 import pytest
-from tests.support.local_api import LocalApi, build_local_api, serve_local_api
+from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.client.connection import ServerConnection, parse_address
@@ -123,6 +123,75 @@ def test_impossible_numbers_become_zero() -> None:
         kept = local.columns.metrics(NodeId("a"))
         assert kept is not None
         assert (kept.gpus[0].temperature_c, kept.gpus[1].power_w) == (0.0, 0.0)
+
+    run_story(story)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_a_reading_that_is_no_number_leaves_the_one_before(number: str) -> None:
+    """A busy GPU must not look idle, and its node superfluous, because a sensor fails."""
+
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
+        local.desk.beat(packed("a", 2).SerializeToString())
+        local.desk.flush()
+        beat = packed("a", 2)
+        beat.utilization_pct[0] = float(number)
+        beat.cpu_pct = float(number)
+        beat.temperature_c[0] = 99.0
+        local.desk.beat(beat.SerializeToString())
+        local.desk.flush()
+        before, kept = readings(2), local.columns.metrics(NodeId("a"))
+        assert kept is not None
+        assert kept.cpu_pct == before.cpu_pct
+        assert kept.gpus[0].utilization_pct == before.gpus[0].utilization_pct
+        assert kept.gpus[0].temperature_c == 99.0
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", '"NaN"', "null", "1e999", "1e300"]
+)
+def test_a_json_reading_that_is_no_number_is_dropped_and_not_the_heartbeat(number: str) -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
+        first = b'{"node": "a", "metrics": {"cpu_pct": 5, "gpus": [{"utilization_pct": 50}]}}'
+        gpu = f'{{"utilization_pct": {number}, "temperature_c": 61}}'
+        second = f'{{"node": "a", "metrics": {{"cpu_pct": {number}, "gpus": [{gpu}]}}}}'
+        for body in (first, second.encode()):
+            answer = await call_app(
+                local.app, "POST", "/v1/agent/heartbeat", body, content_type="application/json"
+            )
+            assert answer.status == 200, answer.body
+        kept = local.columns.metrics(NodeId("a"))
+        assert kept is not None
+        assert (kept.cpu_pct, kept.gpus[0].utilization_pct, kept.gpus[0].temperature_c) == (
+            5,
+            50,
+            61,
+        )
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b'{"node": "a", "metrics": {"cpu_pct": "much"}}',
+        b'{"node": "a", "metrics": NaN}',
+        b'{"node": NaN}',
+        b'{"node": "a", "metrics": {"gpus": [NaN]}}',
+    ],
+)
+def test_a_json_heartbeat_of_another_shape_is_refused(body: bytes) -> None:
+    async def story(local: LocalApi) -> None:
+        await local.register("a")
+        answer = await call_app(
+            local.app, "POST", "/v1/agent/heartbeat", body, content_type="application/json"
+        )
+        assert (answer.status, answer.json["code"]) == (400, "invalid_argument")
 
     run_story(story)
 

@@ -12,12 +12,17 @@ from google.protobuf.message import DecodeError, Message
 
 from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
+from navarch.api.readings import load_heartbeat
 from navarch.core.errors import InvalidError
 from navarch.wire.fleet import INTERNAL, code_of, text_of
 from navarch.wire.reference import navarch_pb2 as pb
 
 PREFIX = "/navarch.ControlPlaneService/"
 INFLATED_MAX = 2**20
+WHOLE_READINGS = frozenset(
+    ("temperature", "powerUsage", "power_usage", "memoryUsed", "memory_used")
+)
+"""The readings that are whole numbers in the messages, where there is no NaN."""
 
 log = structlog.get_logger(__name__)
 
@@ -86,8 +91,23 @@ def _read(kind: type[Message], request: Request) -> Message:
         else:
             json_format.Parse(body or b"{}", message, ignore_unknown_fields=True)
     except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
+        if isinstance(message, pb.HeartbeatRequest) and request.content_type == JSON:
+            beat = _heartbeat_without_flaws(body)
+            if beat is not None:
+                return beat
         raise InvalidError(f"unmarshal message: {error}") from error
     return message
+
+
+def _heartbeat_without_flaws(body: bytes) -> pb.HeartbeatRequest | None:
+    """Return a heartbeat without the readings that are no usable numbers, if that is the flaw."""
+    beat = pb.HeartbeatRequest()
+    try:
+        given = load_heartbeat(body, "NaN", without=WHOLE_READINGS)
+        json_format.ParseDict(given, beat, ignore_unknown_fields=True)
+    except (json_format.ParseError, ValueError, RecursionError):
+        return None
+    return beat
 
 
 def _inflated(request: Request) -> bytes:

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from navarch.api.readings import usable
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics
@@ -105,17 +106,17 @@ def check_results(results: Iterable[pb.HealthCheckResult]) -> list[CheckResult]:
 
 
 def node_metrics(metrics: pb.NodeMetrics) -> NodeMetrics:
-    """Return the readings, by the index of their GPU."""
+    """Return the readings, by the index of their GPU; NaN for those to drop."""
     by_index = sorted(metrics.gpu_metrics, key=lambda gpu: gpu.gpu_index)
     return NodeMetrics(
-        cpu_pct=metrics.cpu_usage_percent,
-        memory_pct=metrics.memory_usage_percent,
+        cpu_pct=usable(metrics.cpu_usage_percent),
+        memory_pct=usable(metrics.memory_usage_percent),
         gpus=tuple(
             GpuMetrics(
                 temperature_c=gpu.temperature,
                 power_w=gpu.power_usage,
-                utilization_pct=gpu.utilization_percent,
-                memory_used_bytes=gpu.memory_used,
+                utilization_pct=usable(gpu.utilization_percent),
+                memory_used_bytes=usable(gpu.memory_used),
             )
             for gpu in by_index
         ),

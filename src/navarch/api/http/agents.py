@@ -1,9 +1,13 @@
 """The JSON API for agents. Heartbeats may be JSON, but are usually packed."""
 
+import msgspec
+
 from navarch.api.auth import AGENTS, TOKEN
 from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route, post
-from navarch.api.limits import check_registration
+from navarch.api.limits import check_limits, check_registration
+from navarch.api.readings import NAN, load_heartbeat
+from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId
 from navarch.core.records import evolve
 from navarch.ports.agents import AgentApi, Joins, Registration, Welcome
@@ -45,7 +49,7 @@ class AgentRoutes:
         return await self._agents.register(registration, link=self._link)
 
     async def _heartbeat(self, request: Request) -> Orders:
-        beat = request.json(Beat)
+        beat = _read_heartbeat(request)
         check_own(request, beat.node)
         return Orders(commands=tuple(self._agents.heartbeat(beat.node, beat.metrics)))
 
@@ -70,6 +74,21 @@ class AgentRoutes:
         await self._agents.finish(
             outcome.node, outcome.command, succeeded=outcome.succeeded, result=outcome.result
         )
+
+
+def _read_heartbeat(request: Request) -> Beat:
+    try:
+        return request.json(Beat)
+    except InvalidError:
+        # Only if a reading is at fault does the heartbeat count without it.
+        try:
+            beat = msgspec.convert(load_heartbeat(request.body, NAN), Beat)
+        except (ValueError, RecursionError):
+            beat = None
+        if beat is None:
+            raise
+        check_limits(beat.node, "$.node")
+        return beat
 
 
 def check_own(request: Request, node: NodeId) -> None:
