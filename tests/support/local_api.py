@@ -83,6 +83,7 @@ def build_local_api(
     store: Store | None = None,
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
     policies: Callable[[], PolicySet] | None = None,
+    per_gpu: bool = True,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -117,6 +118,7 @@ def build_local_api(
         auth=auth,
         desk=desk,
         ready=ready,
+        readings=lambda: columns if per_gpu else None,
         snapshot=store.fleet,
         limits=limits,
         evidence=evidence,

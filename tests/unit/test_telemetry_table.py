@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from navarch.core.ids import NodeId
-from navarch.core.instance import GpuMetrics, NodeMetrics, Sample
+from navarch.core.instance import GpuMetrics, NodeMetrics, Reading, Sample
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import NOW
 
@@ -340,3 +340,17 @@ def test_a_table_whose_process_is_not_watched_counts_all_time() -> None:
     table.record_heartbeat(A)
     clock.wait(90)
     assert table.silent() == {A: NOW}
+
+
+def test_a_silent_node_has_no_readings_of_its_gpus() -> None:
+    clock = HandClock()
+    table = TelemetryTable(clock, timeout=TIMEOUT)
+    table.record_heartbeat(A, NodeMetrics(gpus=(GpuMetrics(temperature_c=20, power_w=300),)))
+    clock.wait(60)
+    table.record_heartbeat(B, readings(2))
+    assert table.gpu_readings([A, NodeId("?")], Reading.POWER_W) == [[300], []]
+
+    clock.wait(31)
+
+    found = table.gpu_readings([A, B], Reading.TEMPERATURE_C)
+    assert [len(each) for each in found] == [0, 2]

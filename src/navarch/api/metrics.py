@@ -1,26 +1,16 @@
-"""Metrics in Prometheus' text format: the fleet, the server, and the instruments of its parts."""
+"""Metrics in Prometheus' text format: the server, and the instruments of its parts."""
 
 import gc
-from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Sequence
 
 import prometheus_client
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from navarch.core.fleet import Fleet
-from navarch.core.health import Health
-from navarch.core.node import NodeStatus, node_status
 from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
 
 YOUNG_MAX = 50_000
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
-UNKNOWN = "unknown"
-_HEALTH_VALUES = {
-    Health.HEALTHY: 1.0,
-    Health.DEGRADED: 0.5,
-    Health.UNHEALTHY: 0.0,
-    Health.UNKNOWN: 0.0,
-}
 
 # Otherwise every counter and histogram has a second series with the time of its creation.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -60,27 +50,6 @@ class PrometheusMetrics:
     def collect(self) -> Iterable[Metric]:
         """Return the present values of every instrument."""
         return self._registry.collect()
-
-
-def fleet_metrics(fleet: Fleet) -> Iterator[Metric]:
-    """Yield nodes by status, GPUs by provider, and the health of every node that is not gone."""
-    statuses = Tally[str](dict.fromkeys([*map(str, NodeStatus), UNKNOWN], 0))
-    gpus: Tally[str] = Tally()
-    health = GaugeMetricFamily(
-        "navarch_node_health_status",
-        "1 healthy, 0.5 degraded, 0 unhealthy or unknown.",
-        labels=("node_id", "status"),
-    )
-    for node in fleet.nodes.values():
-        if node.gone:
-            continue
-        statuses[node_status(node) or UNKNOWN] += 1
-        placed = node.place.gpus if node.place else 0
-        gpus[node.provider or UNKNOWN] += placed if node.gpus is None else node.gpus
-        health.add_metric((node.id, str(node.health)), _HEALTH_VALUES[node.health])
-    yield _tally("navarch_nodes_total", "Nodes by status.", "status", statuses)
-    yield _tally("navarch_gpus_total", "GPUs by provider.", "provider", gpus)
-    yield health
 
 
 def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
@@ -150,10 +119,3 @@ class _Collected:
 
     def collect(self) -> Iterable[Metric]:
         return self._metrics
-
-
-def _tally(name: str, description: str, label: str, counts: Tally[str]) -> Metric:
-    family = GaugeMetricFamily(name, description, labels=(label,))
-    for value, count in sorted(counts.items()):
-        family.add_metric((value,), count)
-    return family

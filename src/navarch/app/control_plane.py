@@ -10,6 +10,7 @@ from navarch.config.policy import default_policy
 from navarch.control.health.crash_loops import CrashLoopController
 from navarch.control.health.stragglers import StragglerController
 from navarch.control.health.wear import WearController
+from navarch.control.runtime.commit_metrics import CommitMetrics
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.runtime import Runtime
 from navarch.core.health import HealthReport
@@ -75,6 +76,7 @@ class Plane(ControlPlaneParts):
             self.clock, self.store, self.scheduler_offload, self.opinions.scheduling
         )
         self.store.subscribe(self._on_commit)
+        self.store.subscribe(CommitMetrics(self.metrics).on_commit)
 
     async def run(self) -> None:
         """Keep the fleet as it should be, until cancelled."""

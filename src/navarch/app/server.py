@@ -230,6 +230,9 @@ class Server:
                 *server_metrics(store.fleet(), desk.received),
                 *self._metrics.collect(),
             ),
+            readings=lambda: (
+                opened.snapshots.telemetry if self._config.server.metrics.per_gpu else None
+            ),
             snapshot=store.fleet,
             evidence=evidence,
             held=HeldService(self._clock, store),

@@ -62,8 +62,9 @@ class PrometheusConfig:
 
 @block()
 class MetricsConfig:
-    """Sources of pool metrics that take precedence over the agents' heartbeats."""
+    """Which metrics are exposed, and sources that take precedence over agents' heartbeats."""
 
+    per_gpu: bool = key(BOOLEAN, "whether `/metrics` contains readings of each GPU", default=True)
     prometheus: PrometheusConfig | None = key(
         Nested(cls=PrometheusConfig),
         "a Prometheus server",
@@ -325,7 +326,9 @@ class ServerConfig:
     governor: GovernorConfig = nested(
         GovernorConfig, "limits on what automation may do without approval"
     )
-    metrics: MetricsConfig = nested(MetricsConfig, "further sources of pool metrics")
+    metrics: MetricsConfig = nested(
+        MetricsConfig, "metrics of single GPUs, and further sources of pool metrics"
+    )
     notifier: NotifierConfig = nested(
         NotifierConfig, "how workload systems are notified of cordons and drains"
     )

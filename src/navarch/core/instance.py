@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 import msgspec
 
@@ -166,6 +166,15 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     power_w: float = 0.0
     utilization_pct: float = 0.0
     memory_used_bytes: float = 0.0
+
+
+class Reading(IntEnum):
+    """The readings of a GPU, by their place where all readings of a fleet are kept in columns."""
+
+    TEMPERATURE_C = 0
+    POWER_W = 1
+    UTILIZATION_PCT = 2
+    MEMORY_USED_BYTES = 3
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from navarch.core.ids import NodeId
-from navarch.core.instance import GpuMetrics, NodeMetrics, Sample
+from navarch.core.instance import GpuMetrics, NodeMetrics, Reading, Sample
 from navarch.ports.agents import Sooner
 from navarch.ports.clock import Clock
 
@@ -21,8 +21,7 @@ GPUS = 8
 GPUS_MAX = 64
 """The most GPUs of a row, as in a heartbeat: one odd report must not make every row huge."""
 
-_READINGS = 4
-_UTILIZATION = 2
+_READINGS = len(Reading)
 _readings_of = attrgetter("temperature_c", "power_w", "utilization_pct", "memory_used_bytes")
 _FORMAT = 1
 
@@ -270,13 +269,21 @@ class TelemetryTable:
         rows = np.array([self._rows.get(node, -1) for node in nodes], np.int64)
         gpus = np.where(rows < 0, 0, self._gpus[rows])
         known = np.flatnonzero(gpus)
-        used = self._readings[rows[known], _UTILIZATION]
+        used = self._readings[rows[known], Reading.UTILIZATION_PCT]
         # Slots past a machine's last GPU may hold readings of an earlier machine.
         used = np.where(np.arange(used.shape[1]) < gpus[known, None], used, 0)
         means = used.sum(axis=1, dtype=np.float64) / gpus[known]
         for place, mean in zip(known.tolist(), means.tolist(), strict=True):
             found[place] = mean
         return found
+
+    def gpu_readings(self, nodes: Sequence[NodeId], reading: Reading) -> list[list[float]]:
+        """Return the last values of each node, one per GPU; none for a node that is silent."""
+        rows = np.array([self._rows.get(node, -1) for node in nodes], np.int64)
+        is_current = (rows >= 0) & (self._beats_s[rows] + self._timeout_s > self._now_s())
+        gpus = np.where(is_current, self._gpus[rows], 0).tolist()
+        values = self._readings[rows, reading].tolist()
+        return [each[:count] for each, count in zip(values, gpus, strict=True)]
 
     def bytes_per_node(self) -> float:
         """Return the memory per node, including its name in the index."""

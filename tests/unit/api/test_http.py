@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, cast
@@ -12,11 +12,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
+from navarch.api.fleet_metrics import SLICE
 from navarch.api.http.app import HttpLimits
+from navarch.api.http.scrape import SCRAPES_MAX
 from navarch.api.http.server import listen
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
+from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
 from navarch.ports.store import Committed
 from navarch.stores.memory import MemoryStore
@@ -72,6 +75,91 @@ def test_metrics_count_nodes_and_gpus() -> None:
         assert reply.body.startswith(
             b"# HELP navarch_nodes_total Nodes by status.\n# TYPE navarch_nodes_total gauge\n"
         )
+
+    run_story(story)
+
+
+async def with_readings(local: LocalApi, nodes: int) -> None:
+    """Register nodes that report the readings of eight GPUs."""
+    metrics = NodeMetrics(gpus=(GpuMetrics(temperature_c=61.0),) * 8)
+    for i in range(nodes):
+        local.columns.record_heartbeat(await local.register(f"n-{i}"), metrics)
+
+
+def test_the_readings_of_single_gpus_can_be_left_out() -> None:
+    async def story(local: LocalApi) -> None:
+        await with_readings(local, 1)
+        text = (await call_app(local.app, "GET", "/metrics")).body.decode()
+        kept = ("navarch_node_gpu_count", "navarch_node_health_status")
+        assert all(f'{name}{{node_id="n-0"' in text for name in kept)
+        assert ('gpu="7"' in text, "gpu_temperature" in text) == (exposed, exposed)
+
+    for exposed in (True, False):
+        run_story(story, per_gpu=exposed)
+
+
+def test_a_scrape_lets_other_requests_run_between_its_slices() -> None:
+    async def story(local: LocalApi) -> None:
+        await with_readings(local, 3 * SLICE)
+        scrape = asyncio.create_task(call_app(local.app, "GET", "/metrics"))
+        served = 0
+        while not scrape.done():
+            await call_app(local.app, "GET", "/healthz")
+            await asyncio.sleep(0)
+            served += 1
+        assert served > 24
+        assert (await scrape).body.endswith(b'power_watts{node_id="n-383",gpu="7"} 0\n')
+
+    run_story(story)
+
+
+def test_a_scrape_too_many_is_refused_and_later_ones_are_not() -> None:
+    async def story(local: LocalApi) -> None:
+        await with_readings(local, 1)
+        replies = await asyncio.gather(
+            *(call_app(local.app, "GET", "/metrics") for _ in range(SCRAPES_MAX + 1))
+        )
+        assert [reply.status for reply in replies] == [200] * SCRAPES_MAX + [503]
+        assert (await call_app(local.app, "GET", "/metrics")).status == 200
+        assert (await call_app(local.app, "HEAD", "/metrics")).body == b""
+
+    run_story(story)
+
+
+def test_a_client_that_does_not_read_its_scrape_gets_an_incomplete_reply() -> None:
+    async def story(local: LocalApi) -> None:
+        await with_readings(local, 1)
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+            if len(sent) > 2:
+                await asyncio.get_running_loop().create_future()
+
+        scope = {"type": "http", "method": "GET", "path": "/metrics", "raw_path": b"/metrics"}
+        scope["headers"] = [(b"host", b"localhost")]
+        await local.app(scope, _never, send)
+        assert (sent[0]["status"], sent[-1]["more_body"]) == (200, True)
+        assert (await call_app(local.app, "HEAD", "/metrics")).status == 200
+
+    run_story(story, limits=HttpLimits(answer_within=timedelta(seconds=0.05)))
+
+
+async def _never() -> MutableMapping[str, Any]:
+    raise AssertionError("a scrape has no body")
+
+
+def test_a_scrape_over_a_connection_is_whole() -> None:
+    async def story(local: LocalApi) -> None:
+        await with_readings(local, 2 * SLICE)
+        async with serve_local_api(local, grpc=False):
+            port = int(local.http_url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n")
+            head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
+            writer.close()
+        assert head.startswith(b"HTTP/1.1 200")
+        assert body.count(b"navarch_node_gpu_power_watts{") == 2 * SLICE * 8
 
     run_story(story)
 

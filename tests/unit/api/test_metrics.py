@@ -2,27 +2,64 @@
 
 import shutil
 import subprocess
+from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.recording_metrics import RecordingMetrics
 
-from navarch.api.metrics import (
-    PrometheusMetrics,
-    fleet_metrics,
-    render_metrics,
-    server_metrics,
-)
+from navarch.api.fleet_metrics import CHECKS_MAX, SLICE, GpuReadings, fleet_exposition
+from navarch.api.metrics import PrometheusMetrics, render_metrics, server_metrics
+from navarch.clock import SystemClock
 from navarch.control.providers.guard import CallMetrics
+from navarch.control.runtime.commit_metrics import CommitMetrics
 from navarch.control.runtime.runtime import ControllerMetrics
 from navarch.core.fleet import Fleet
+from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
+from navarch.core.instance import GpuMetrics, NodeMetrics
+from navarch.core.node import Node, Phase
 from navarch.core.records import Table
 from navarch.ports.metrics import Metrics, NoMetrics
-from navarch.testing.worlds import a_node
+from navarch.stores.telemetry import TelemetryTable
+from navarch.testing.worlds import NOW, a_node
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+
+
+HOSTILE = 'a"} 1\n# TYPE b\\ gauge\r\x7f\u2028{é%s'
+
+
+def a_fleet(*nodes: Node) -> Fleet:
+    return Fleet(nodes=Table({node.id: node for node in nodes}))
+
+
+def a_table(*names: str) -> TelemetryTable:
+    """Return a table with readings of two GPUs of each node."""
+    table = TelemetryTable(SystemClock(), timeout=timedelta(seconds=90))
+    hot = GpuMetrics(temperature_c=65.3, power_w=700, utilization_pct=99, memory_used_bytes=2**36)
+    for name in names:
+        table.record_heartbeat(NodeId(name), NodeMetrics(gpus=(hot, GpuMetrics(temperature_c=20))))
+    return table
+
+
+def expose(fleet: Fleet, others: Iterable[Metric] = (), readings: GpuReadings | None = None) -> str:
+    return b"".join(fleet_exposition(fleet, others=others, readings=readings)).decode()
+
+
+def values_of(text: str, name: str) -> dict[tuple[str, ...], float]:
+    """Return the values of the metric `name` by its labels' values, which must be unique."""
+    found: dict[tuple[str, ...], float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == name:
+                labels = tuple(sample.labels.values())
+                assert labels not in found, labels
+                found[labels] = sample.value
+    return found
 
 
 def record(metrics: Metrics) -> None:
@@ -103,9 +140,11 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     calls = CallMetrics(metrics)
     calls.results.add(provider="sim", call="provision", result="ok")
     calls.durations.observe(0.1, provider="sim", call="provision")
-    fleet = Fleet(nodes=Table({NodeId("a"): a_node("a")}))
-    families = (*fleet_metrics(fleet), *server_metrics(Fleet(), 5), *metrics.collect())
-    text = render_metrics(families).decode()
+    CommitMetrics(metrics)
+    fault = Condition(check="nvml", health=Health.DEGRADED, reason="", since=NOW)
+    fleet = a_fleet(a_node("a", conditions=(fault,), gpus=8))
+    others = (*server_metrics(Fleet(), 5), *metrics.collect())
+    text = expose(fleet, others, a_table("a"))
     exposed = set()
     for family in text_string_to_metric_families(text):
         name = f"{family.name}_total" if family.type == "counter" else family.name
@@ -123,11 +162,81 @@ def test_promtool_accepts_the_exposition() -> None:
         pytest.skip("there is no promtool to check the text with")
     metrics = PrometheusMetrics()
     record(metrics)
-    fleet = Fleet()
-    text = render_metrics((*fleet_metrics(fleet), *server_metrics(fleet, 5), *metrics.collect()))
+    fault = Condition(check='x"\\\n', health=Health.DEGRADED, reason="", since=NOW)
+    fleet = a_fleet(a_node(HOSTILE, conditions=(fault,), gpus=8))
+    others = (*server_metrics(fleet, 5), *metrics.collect())
+    text = expose(fleet, others, a_table(HOSTILE)).encode()
 
     command = [promtool, "check", "metrics"]
     answer = subprocess.run(command, input=text, capture_output=True, check=False)
 
     # promtool exits with 1 when it cannot parse the text, and with 3 for a lint remark.
     assert answer.returncode in {0, 3}, answer.stderr.decode()
+
+
+def test_each_gpu_has_the_readings_of_the_last_heartbeat() -> None:
+    text = expose(a_fleet(a_node("a"), a_node("quiet")), readings=a_table("a"))
+
+    name = "navarch_node_gpu"
+    assert values_of(text, f"{name}_temperature_celsius") == {("a", "0"): 65.3, ("a", "1"): 20}
+    assert values_of(text, f"{name}_utilization_percent") == {("a", "0"): 99, ("a", "1"): 0}
+    assert values_of(text, f"{name}_memory_used_bytes") == {("a", "0"): 2**36, ("a", "1"): 0}
+    assert values_of(text, f"{name}_power_watts") == {("a", "0"): 700, ("a", "1"): 0}
+
+
+def test_nodes_are_counted_by_health_and_nodes_that_are_gone_are_not() -> None:
+    gone = a_node("d", phase=Phase.GONE, health=Health.UNHEALTHY, gpus=8)
+    text = expose(
+        a_fleet(
+            a_node("a", health=Health.HEALTHY, gpus=8),
+            a_node("b", health=Health.UNHEALTHY),
+            a_node("c", health=Health.DEGRADED, gpus=0),
+            gone,
+        ),
+        readings=a_table("d"),
+    )
+
+    assert values_of(text, "navarch_nodes_healthy") == {(): 1}
+    assert values_of(text, "navarch_nodes_unhealthy") == {(): 1}
+    assert values_of(text, "navarch_node_gpu_count") == {("a",): 8, ("c",): 0}
+    assert 'node_id="d"' not in text
+
+
+def test_a_check_has_its_worst_result_on_a_node() -> None:
+    names = ("xid/31/GPU-1", "xid/79/GPU-2", "nvml", *(f"made-up-{i}" for i in range(100)))
+    conditions = tuple(
+        Condition(
+            check=name,
+            health=Health.UNHEALTHY if name.startswith("xid/79") else Health.DEGRADED,
+            reason="",
+            since=NOW,
+        )
+        for name in names
+    )
+    found = values_of(
+        expose(a_fleet(a_node("a", conditions=conditions))), "navarch_node_health_check_status"
+    )
+
+    assert (found["a", "xid"], found["a", "nvml"], len(found)) == (0, 0.5, CHECKS_MAX)
+
+
+def test_a_hostile_name_stays_a_label() -> None:
+    fault = Condition(check=HOSTILE, health=Health.DEGRADED, reason="", since=NOW)
+    text = expose(a_fleet(a_node(HOSTILE, conditions=(fault,), gpus=2)), readings=a_table(HOSTILE))
+
+    assert values_of(text, "navarch_node_gpu_temperature_celsius")[HOSTILE, "1"] == 20
+    assert values_of(text, "navarch_node_gpu_count") == {(HOSTILE,): 2}
+    check = HOSTILE.partition("/")[0]
+    assert values_of(text, "navarch_node_health_check_status") == {(HOSTILE, check): 0.5}
+
+
+def test_no_slice_holds_more_than_a_few_nodes() -> None:
+    names = [f"n-{i}" for i in range(3 * SLICE)]
+    slices = list(
+        fleet_exposition(
+            a_fleet(*(a_node(name, gpus=8) for name in names)), readings=a_table(*names)
+        )
+    )
+
+    assert max(part.count(b"node_gpu_power_watts{") for part in slices) == 2 * SLICE
+    assert sum(part.count(b"node_gpu_power_watts{") for part in slices) == 6 * SLICE

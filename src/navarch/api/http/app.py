@@ -1,10 +1,9 @@
 """The ASGI application: JSON API, packed heartbeats, the Go system's protocol, and probes."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import chain
 
 import msgspec
 import structlog
@@ -21,6 +20,7 @@ from navarch.api.auth import (
 )
 from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.connect.methods import ReferenceMethods
+from navarch.api.fleet_metrics import GpuReadings, fleet_exposition
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
@@ -50,7 +50,7 @@ from navarch.api.http.nodes import (
 )
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Router, Streamer
-from navarch.api.metrics import CONTENT_TYPE, fleet_metrics, render_metrics
+from navarch.api.http.scrape import Scrapes
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
@@ -91,6 +91,7 @@ def build_http_app(
     snapshot: Callable[[], Fleet],
     ready: Callable[[], str | None] = lambda: None,
     collect: Callable[[], Iterable[Metric]] = tuple,
+    readings: Callable[[], GpuReadings | None] = lambda: None,
     limits: HttpLimits | None = None,
     evidence: EvidenceKeeper | None = None,
     held: HeldApi | None = None,
@@ -104,7 +105,8 @@ def build_http_app(
     """Return the ASGI application.
 
     `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
-    the fleet in `snapshot`. `desk` receives packed heartbeats; the caller runs it.
+    the fleet in `snapshot`, and `readings` those of single GPUs, if they are
+    exposed. `desk` receives packed heartbeats; the caller runs it.
     `link` names the listener, for the nodes that register at it.
     """
     routes = [
@@ -118,11 +120,12 @@ def build_http_app(
         *(fleet_health_routes(fleet_health) if fleet_health is not None else ()),
     ]
     return HttpApp(
+        clock,
         router=Router(routes),
         connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link)),
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
-        metrics=lambda: chain(fleet_metrics(snapshot()), collect()),
+        metrics=lambda: fleet_exposition(snapshot(), others=collect(), readings=readings()),
         ready=ready,
         limits=limits or HttpLimits(),
     )
@@ -133,12 +136,13 @@ class HttpApp:
 
     def __init__(
         self,
+        clock: Clock,
         *,
         router: Router,
         connect: ConnectHandler,
         auth: Authenticator,
         beat: Callable[[bytes, str | None], bytes],
-        metrics: Callable[[], Iterable[Metric]],
+        metrics: Callable[[], Iterator[bytes]],
         ready: Callable[[], str | None],
         limits: HttpLimits,
     ) -> None:
@@ -146,10 +150,10 @@ class HttpApp:
         self._connect = connect
         self._auth = auth
         self._beat = beat
-        self._metrics = metrics
         self._ready = ready
         self._body_bytes_max = limits.body_bytes_max
         self._answer_within_s = limits.answer_within.total_seconds()
+        self._scrapes = Scrapes(clock, metrics, within_s=self._answer_within_s)
         self._closing = asyncio.Event()
         document = render_openapi(router.routes, version=VERSION)
         self._openapi = Reply(body=msgspec.json.encode(document))
@@ -192,7 +196,7 @@ class HttpApp:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
         path = scope["raw_path"].decode("ascii")
         if path in PROBES:
-            return self._probe(scope["method"], path)
+            return await self._probe(scope["method"], path, send)
         headers = dict(scope["headers"])
         identity = identify(self._auth, headers)
         if AGENTS in identity.groups and not path.startswith(AGENT_PREFIX):
@@ -232,7 +236,7 @@ class HttpApp:
             return Reply(body=b"", status=204)
         return Reply(body=msgspec.json.encode(value))
 
-    def _probe(self, method: str, path: str) -> Reply:
+    async def _probe(self, method: str, path: str, send: Send) -> Reply | None:
         if method not in ("GET", "HEAD"):
             allow = ((b"allow", b"GET, HEAD"),)
             raise Refusal(405, "invalid_argument", f"use GET, not {method}", headers=allow)
@@ -243,7 +247,8 @@ class HttpApp:
             if missing is not None:
                 return Reply(body=missing.encode(), content_type=TEXT, status=503)
             return Reply(body=b"ready", content_type=TEXT)
-        return Reply(body=render_metrics(self._metrics()), content_type=CONTENT_TYPE)
+        await self._scrapes.send(send, head_only=method == "HEAD")
+        return None
 
 
 async def _serve_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
