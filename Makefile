@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 .PHONY: help setup serve proto check format test test-all mutants same-trace count-walk clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
-	bench-llama bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-storms bench-xid
+	bench-llama bench-metrics bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-storms bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -62,6 +62,9 @@ bench-governor: setup ## a bad driver on 10,000 nodes: actions and suspected cha
 
 bench-llama: setup ## 54 days of published failures on 2,048 simulated nodes, as JSON
 	$(BIN)/python -m bench.llama3 $(ARGS)
+
+bench-metrics: setup ## CPU time of a scrape of 10,000 nodes with 8 GPUs, and its longest slice, as JSON
+	$(BIN)/python -m bench.metrics $(ARGS)
 
 bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as JSON; ARGS="market" for one
 	@$(BIN)/python -m bench.pools $(ARGS)
