@@ -11,7 +11,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.recording_metrics import RecordingMetrics
 
-from navarch.api.fleet_metrics import CHECKS_MAX, SLICE, GpuReadings, fleet_exposition
+from navarch.api.fleet_metrics import (
+    CHECK_LENGTH_MAX,
+    CHECKS_MAX,
+    SLICE,
+    GpuReadings,
+    fleet_exposition,
+)
 from navarch.api.metrics import PrometheusMetrics, render_metrics, server_metrics
 from navarch.clock import SystemClock
 from navarch.control.providers.guard import CallMetrics
@@ -218,6 +224,17 @@ def test_a_check_has_its_worst_result_on_a_node() -> None:
     )
 
     assert (found["a", "xid"], found["a", "nvml"], len(found)) == (0, 0.5, CHECKS_MAX)
+
+
+def test_a_long_name_of_a_check_is_cut_and_keeps_one_series() -> None:
+    conditions = tuple(
+        Condition(check="x" * length, health=Health.DEGRADED, reason="", since=NOW)
+        for length in (1000, 1001)
+    )
+    text = expose(a_fleet(a_node("a", conditions=conditions)))
+
+    check = "x" * CHECK_LENGTH_MAX
+    assert values_of(text, "navarch_node_health_check_status") == {("a", check): 0.5}
 
 
 def test_a_hostile_name_stays_a_label() -> None:
