@@ -1,11 +1,12 @@
-"""The Go system's own agent and CLI with our server, where their programs are installed."""
+"""The Go system's own agent and CLI with our server, where their programs are to be had."""
 
 import json
+import lzma
 import os
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,11 +17,8 @@ from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus
 from navarch.ports.api import NodeView, Query
 
-AGENT, CLI = shutil.which("go-node"), shutil.which("go-navarch")
-pytestmark = pytest.mark.skipif(
-    AGENT is None or CLI is None,
-    reason="no go-node and go-navarch on the path: the agent and the CLI of the Go system",
-)
+Cli = Callable[..., str]
+PACKED = Path(__file__).parents[4] / "shared" / "reference-bin"
 NODE = NodeId("go-1")
 CONFIG = """
 server:
@@ -33,13 +31,30 @@ pools:
 """
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the paths of the agent and the CLI; skip if they are not to be had."""
+    found: dict[str, str] = {}
+    for name in ("go-node", "go-navarch"):
+        path, packed = shutil.which(name), PACKED / f"{name}.xz"
+        if path is None and not packed.is_file():
+            pytest.skip(f"{name} of the Go system is neither on the path nor in {PACKED.name}")
+        if path is None:
+            unpacked = tmp_path_factory.mktemp("go") / name
+            unpacked.write_bytes(lzma.decompress(packed.read_bytes()))
+            unpacked.chmod(0o755)
+            path = str(unpacked)
+        found[name] = path
+    return found
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[FleetProcess]:
+def server(programs: dict[str, str], tmp_path: Path) -> Iterator[FleetProcess]:
     server = FleetProcess(tmp_path, config=CONFIG)
     server.start()
-    assert AGENT is not None
+    command = [programs["go-node"], "--server", server.url, "--node-id", NODE]
     agent = subprocess.Popen(
-        [AGENT, "--server", server.url, "--node-id", NODE, "--instance-type", "h100-8x"],
+        [*command, "--instance-type", "h100-8x"],
         env={**os.environ, "NAVARCH_FAKE_GPU": "true"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -53,16 +68,31 @@ def server(tmp_path: Path) -> Iterator[FleetProcess]:
         server.kill()
 
 
-def test_the_agent_keeps_its_node_active(server: FleetProcess) -> None:
+@pytest.fixture
+def cli(programs: dict[str, str], server: FleetProcess) -> Cli:
+    """Return a function that runs the CLI, and returns what it prints."""
+
+    def run(*words: str, code: int = 0) -> str:
+        command = [programs["go-navarch"], "--server", server.url, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_the_agent_keeps_its_node_active(server: FleetProcess, cli: Cli) -> None:
     wait_for_rounds(server)
     assert node(server).status is NodeStatus.ACTIVE
     detail = server.ask(lambda api: api.get_node(NODE))
     assert detail.inventory is not None
     assert len(detail.inventory.gpus) == 8
-    assert "Active" in cli(server, "list")
+    assert "Active" in cli("list")
 
 
-def test_an_unhealthy_event_outlasts_the_quiet_reports_of_the_agent(server: FleetProcess) -> None:
+def test_an_unhealthy_event_outlasts_the_quiet_reports_of_the_agent(
+    server: FleetProcess, cli: Cli
+) -> None:
     event = {
         "eventType": "HEALTH_EVENT_TYPE_ECC_DBE",
         "system": "HEALTH_WATCH_SYSTEM_MEM",
@@ -73,7 +103,7 @@ def test_an_unhealthy_event_outlasts_the_quiet_reports_of_the_agent(server: Flee
     post(server, "ReportHealth", {"nodeId": NODE, "events": [event]})
     wait_for_rounds(server)
     assert node(server).status is NodeStatus.UNHEALTHY
-    assert "Unhealthy" in cli(server, "get", NODE)
+    assert "Unhealthy" in cli("get", NODE)
 
     declared = server.navarch("override", NODE, "--reason", "tested")
     assert declared.returncode == 0, declared.stderr
@@ -81,13 +111,13 @@ def test_an_unhealthy_event_outlasts_the_quiet_reports_of_the_agent(server: Flee
     assert node(server).status is NodeStatus.ACTIVE
 
 
-def test_the_cli_drains_a_node_and_returns_it_to_service(server: FleetProcess) -> None:
-    assert "draining" in cli(server, "drain", NODE)
+def test_the_cli_drains_a_node_and_returns_it_to_service(server: FleetProcess, cli: Cli) -> None:
+    assert "draining" in cli("drain", NODE)
     assert node(server).status is NodeStatus.DRAINING
-    assert "uncordoned" in cli(server, "uncordon", NODE)
+    assert "uncordoned" in cli("uncordon", NODE)
     wait_for_rounds(server)
     assert node(server).status is NodeStatus.ACTIVE
-    assert f"node {NODE} is not cordoned" in cli(server, "uncordon", NODE, code=1)
+    assert f"node {NODE} is not cordoned" in cli("uncordon", NODE, code=1)
 
 
 def every_node(server: FleetProcess) -> list[NodeView]:
@@ -108,19 +138,6 @@ def last_heartbeat(server: FleetProcess) -> datetime:
     seen = node(server).last_heartbeat
     assert seen is not None
     return seen
-
-
-def cli(server: FleetProcess, *words: str, code: int = 0) -> str:
-    assert CLI is not None
-    done = subprocess.run(
-        [CLI, "--server", server.url, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
 
 
 def post(server: FleetProcess, method: str, body: object) -> None:
