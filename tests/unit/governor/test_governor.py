@@ -363,6 +363,20 @@ def test_a_node_that_fell_silent_with_one_that_was_replaced_since_is_doubted() -
     assert passed(later) == ["training-1"]
 
 
+def test_a_node_that_fell_silent_when_another_machine_ended_is_doubted() -> None:
+    nodes = fleet(288)
+    ended = evolve(
+        nodes[0],
+        phase=Phase.GONE,
+        since=NOW - timedelta(minutes=9),
+        retiring=Retirement(reason="the provider ended the machine"),
+    )
+    nodes[1] = mute_since(nodes[1], NOW - timedelta(minutes=10))
+    assert passed(decide([ended, *nodes[1:]], short_of_nodes=False)) == []
+    decided = evolve(ended, retiring=Retirement(reason="surplus", decided_at=NOW))
+    assert passed(decide([decided, *nodes[1:]], short_of_nodes=False)) == ["training-1"]
+
+
 def test_a_machine_that_a_witness_proves_alive_is_not_replaced_for_silence() -> None:
     nodes = fleet(100)
     nodes[7] = with_testimony(mute(nodes[7]), alive=True)

@@ -65,6 +65,8 @@ class DomainStats:
         """Nodes that need attention by pool: conditions, deferred actions or a cordon."""
         self.waiting: dict[NodeId, None] = {}
         """Nodes with a deferred action."""
+        self.ended: dict[NodeId, Node] = {}
+        """Nodes whose machines ended without a decision, with nothing wrong before."""
         self.silent: dict[NodeId, datetime] = {}
         """Those of them that stopped reporting, with the time since when."""
         self._nodes: dict[NodeId, Node] = {}
@@ -94,6 +96,7 @@ class DomainStats:
         self.exposed.update(attributes)
         if any(trait.before for trait in node.traits.values()):
             self.changed[node.id] = node
+        self._note_end(node)
         if node.health is Health.UNHEALTHY:
             for fault, condition in fingerprints(node).items():
                 self.showing.setdefault(fault, {})[node.id] = (node, condition)
@@ -109,6 +112,14 @@ class DomainStats:
                 self.silent[node.id] = silence.since
         if node.health is Health.UNHEALTHY:
             self.unwell[node.id] = node
+
+    def _note_end(self, node: Node) -> None:
+        """Record a machine that ended unexpectedly; spot machines may end at any time."""
+        is_decided = node.retiring is not None and node.retiring.decided_at is not None
+        is_spot = node.place is not None and node.place.spot
+        is_ill = node.health is Health.UNHEALTHY or node.acted_at is not None
+        if node.gone and not (is_decided or is_spot or is_ill):
+            self.ended[node.id] = node
 
     def note_recovery(self, recovery: Recovery) -> None:
         """Record whether `recovery` waits for an operator."""
@@ -171,6 +182,7 @@ class DomainStats:
         attributes = self.attributes.pop(name, ())
         self.exposed.subtract(attributes)
         self.changed.pop(name, None)
+        self.ended.pop(name, None)
         for fault in fingerprints(node):
             self.showing.get(fault, {}).pop(name, None)
         if not _is_present(node):

@@ -70,6 +70,11 @@ def find_outages(stats: DomainStats, *, now: datetime) -> Mapping[Attribute, Out
         for scope in stats.attributes[name]:
             if scope[0] in KINDS:
                 silent.setdefault(scope, []).append((silence.since, is_doubted))
+    for name, node in stats.ended.items():
+        # Its provider ended it before its silence was noticed.
+        for scope in stats.attributes[name]:
+            if scope in silent:
+                silent[scope].append((node.since, False))
     return {
         scope: Outage(scope=scope, silent=doubted, nodes=stats.sizes[scope])
         for scope, found in silent.items()
