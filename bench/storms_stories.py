@@ -137,9 +137,11 @@ async def dead_switch(stage: Stage) -> None:
     behind = stage.in_rack(rack_of(stage))
     some = chance.sample(behind, chance.choice((2, len(behind) // 2, len(behind))))
     repaired_s = chance.uniform(0.5, 3.0) * HOUR_S
+    # Some switches are mended port by port.
+    spread_s = chance.choice((5 * MINUTE_S, HOUR_S))
     events: list[Event] = []
     for node in some:
-        back_s = repaired_s + chance.uniform(0.0, 5 * MINUTE_S)
+        back_s = repaired_s + chance.uniform(0.0, spread_s)
         events.append((chance.uniform(0.0, 10.0), partial(stage.isolate, node)))
         events.append((back_s, partial(stage.reconnect, node)))
     await stage.play(events, until_s=4 * HOUR_S)

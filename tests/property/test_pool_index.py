@@ -12,7 +12,7 @@ from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
 from navarch.core.instance import NoticeKind, Topology
 from navarch.core.launch import Gang
-from navarch.core.node import Node, NotifiedState, Phase, Retirement, Trait
+from navarch.core.node import Node, NotifiedState, Phase, Retirement, Silence, Trait
 from navarch.core.pool import Pool
 from navarch.core.records import evolve, record_fields
 from navarch.core.witness import Testimony
@@ -167,6 +167,7 @@ UNSEEN: dict[str, object] = {
     "labels": {"rack": "r1"},
     "machine": "a key",
     "overridden_at": NOW,
+    "last_silence": Silence(since=NOW, until=NOW),
     "testimonies": (Testimony(witness="provider/sim", alive=None, reason="running", since=NOW),),
     "recovery": RecoveryId("r-1"),
     "report_number": 7,

@@ -131,6 +131,13 @@ class Retirement(msgspec.Struct, frozen=True, kw_only=True):
     """When that was decided; None in records of earlier versions."""
 
 
+class Silence(msgspec.Struct, frozen=True, kw_only=True):
+    """A time without reports of a node that reported again."""
+
+    since: datetime
+    until: datetime
+
+
 class Along(TypedDict, total=False):
     """Fields that may change together with the phase of a node."""
 
@@ -206,6 +213,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The deferred action of automation, if there is one."""
     testimonies: tuple[Testimony, ...] = ()
     """What witnesses report about it while its agent is silent; empty once it reports again."""
+    last_silence: Silence | None = None
+    """When it last stopped reporting for too long and came back."""
     overridden_at: datetime | None = None
     """When an operator last declared it healthy: earlier deaths of jobs are no evidence."""
 

@@ -4,8 +4,8 @@ A program that sends a greeting proves that the machine works. A connection that
 or refused proves nothing: the kernel of a machine that hangs does that too. That no node can
 connect to it proves little: a firewall, a switch or a cable may be at fault. It counts as dead only
 if nodes that share its rack and switch, and nodes elsewhere, cannot connect to it, connect to
-others there with the same probe, and no other node of that place is silent; and only after it could
-have rebooted.
+others there with the same probe, and no other node of that place is silent or stopped with it and
+came back; and only after it could have rebooted.
 """
 
 from collections import Counter
@@ -23,6 +23,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.witness import Reach, Testimony
 from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of, describe
+from navarch.fleet.disruption.governor.outage import TOGETHER
 from navarch.fleet.silence import is_known_to_work
 from navarch.ports.witness import Observation
 
@@ -206,12 +207,16 @@ def _pick(
 
 
 def unexplained_silences(
-    showing: Mapping[NodeId, tuple[Node, Condition]], *, now: datetime
+    showing: Mapping[NodeId, tuple[Node, Condition]],
+    returned: Iterable[Node] = (),
+    *,
+    now: datetime,
 ) -> Mapping[Attribute, Set[NodeId]]:
     """Return the nodes that fell silent for no known reason, by the places that they share.
 
     That peers cannot connect to a node is no explanation: the network of its place may be at fault.
-    A node that works, and is only cut off from the control plane, is no evidence against it.
+    A node that works, and is only cut off from the control plane, is no evidence against it. A node
+    of `returned` reports again; it counts if another of its place stopped when it did.
     """
     found: dict[Attribute, set[NodeId]] = {}
     for name, (node, silence) in showing.items():
@@ -226,7 +231,27 @@ def unexplained_silences(
         for attribute in attributes_of(node):
             if attribute[0] in AFFECTED:
                 found.setdefault(attribute, set()).add(name)
+    for attribute, name in _stopped_as_others(returned, showing, now=now):
+        found.setdefault(attribute, set()).add(name)
     return found
+
+
+def _stopped_as_others(
+    returned: Iterable[Node], showing: Mapping[NodeId, tuple[Node, Condition]], *, now: datetime
+) -> Iterator[tuple[Attribute, NodeId]]:
+    """Yield the places and names of nodes that stopped with a silent one there and came back."""
+    stopped_at: dict[Attribute, list[datetime]] = {}
+    for node, silence in showing.values():
+        for attribute in () if node.gone else attributes_of(node):
+            stopped_at.setdefault(attribute, []).append(silence.since)
+    for node in returned:
+        past = node.last_silence
+        if past is None or now > past.until + DOUBTED_FOR:
+            continue
+        for attribute in attributes_of(node):
+            others = stopped_at.get(attribute, ()) if attribute[0] in AFFECTED else ()
+            if any(abs(at - past.since) <= TOGETHER for at in others):
+                yield attribute, node.id
 
 
 def judge(
@@ -256,7 +281,9 @@ def judge(
     if not place:
         return Observation(alive=None, reason=f"{lost}, but its rack and its switch are not known")
     if any(silences.get(each, set()) - {target.id} for each in attributes):
-        text = f"{lost}, but further nodes near it are silent: the network may be at fault"
+        text = (
+            f"{lost}, but further nodes near it are, or were, silent: the network may be at fault"
+        )
         return Observation(alive=None, reason=text)
     if near < NEAR_MIN or len(able) - near < FAR_MIN:
         text = f"{lost}, but too few of them can connect to others of {words}"

@@ -7,7 +7,7 @@ from datetime import datetime
 from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.health import BOOT, CHECK_VERSION, CheckResult, Health
 from navarch.core.instance import Inventory
-from navarch.core.node import AGENT, CHECK_TRAIT, DRIVER, IMAGE, KERNEL, LINK, Node, Trait
+from navarch.core.node import AGENT, CHECK_TRAIT, DRIVER, IMAGE, KERNEL, LINK, Node, Silence, Trait
 from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.fleet.silence import heartbeat_condition
@@ -33,8 +33,10 @@ def with_results(
     if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
     after = evolve(node, conditions=conditions, health=health, vouched_boot=boot)
-    if heartbeat_condition(after) is None:
-        after = evolve(after, testimonies=())
+    silence = heartbeat_condition(node)
+    if silence is not None and heartbeat_condition(after) is None:
+        past = Silence(since=silence.since, until=now)
+        after = evolve(after, testimonies=(), last_silence=past)
     reason = explain(conditions) if conditions else "every check passes"
     return after, [_event(after, f"{after.health}: {reason}", now, because=because)]
 

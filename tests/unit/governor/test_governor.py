@@ -9,7 +9,7 @@ from governor_faults import faulty
 from navarch.core.disruption import Deferred, DeferredBy, Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId, PoolName, ProviderName
-from navarch.core.node import AGENT, DRIVER, IMAGE, Node, Phase, Retirement, Trait
+from navarch.core.node import AGENT, DRIVER, IMAGE, Node, Phase, Retirement, Silence, Trait
 from navarch.core.records import evolve
 from navarch.core.witness import Testimony as ATestimony
 from navarch.fleet.disruption.governor.common_cause import PolicyChange, find_causes
@@ -375,6 +375,25 @@ def test_a_node_that_fell_silent_when_another_machine_ended_is_doubted() -> None
     assert passed(decide([ended, *nodes[1:]], short_of_nodes=False)) == []
     decided = evolve(ended, retiring=Retirement(reason="surplus", decided_at=NOW))
     assert passed(decide([decided, *nodes[1:]], short_of_nodes=False)) == ["training-1"]
+
+
+def test_a_node_that_fell_silent_with_one_that_reports_again_is_doubted() -> None:
+    nodes = fleet(288)
+    stopped_at = NOW - timedelta(minutes=20)
+    nodes[0] = evolve(nodes[0], last_silence=Silence(since=stopped_at, until=NOW))
+    nodes[1] = mute_since(nodes[1], stopped_at + timedelta(seconds=20))
+    assert passed(decide(nodes)) == []
+    assert passed(decide(nodes, now=stopped_at + timedelta(hours=3))) == ["training-1"]
+
+
+def test_short_silences_that_are_common_do_not_excuse_a_dead_node_elsewhere() -> None:
+    nodes = fleet(288)
+    for i in range(2, 32):
+        since = NOW - timedelta(minutes=30) * (i - 1)
+        past = Silence(since=since, until=since + timedelta(minutes=4))
+        nodes[i] = evolve(nodes[i], last_silence=past)
+    nodes[1] = mute_since(nodes[1], NOW - timedelta(minutes=20))
+    assert passed(decide(nodes)) == ["training-1"]
 
 
 def test_a_machine_that_a_witness_proves_alive_is_not_replaced_for_silence() -> None:

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node, Phase
+from navarch.core.node import Node, Phase, Silence
 from navarch.core.records import evolve
 from navarch.core.witness import Reach, Testimony
 from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of
@@ -251,6 +251,20 @@ def test_a_node_that_left_silent_counts_for_two_hours() -> None:
     gone = evolve(silent("y"), phase=Phase.GONE)
     assert unexplained_silences(shown(gone), now=NOW + DOUBTED_FOR) != {}
     assert unexplained_silences(shown(gone), now=NOW + 2 * DOUBTED_FOR) == {}
+
+
+def test_a_node_that_stopped_with_another_and_came_back_is_evidence_against_the_network() -> None:
+    def was_silent(since: datetime) -> Node:
+        return evolve(node("y"), last_silence=Silence(since=since, until=NOW))
+
+    rack = ("rack", "sim/region-1/r1")
+    still_silent = shown(silent("x"))
+    found = unexplained_silences(still_silent, [was_silent(NOW)], now=NOW + DOUBTED_FOR)
+    assert found[rack] == {"x", "y"}
+    much_earlier = was_silent(NOW - timedelta(hours=1))
+    assert unexplained_silences(still_silent, [much_earlier], now=NOW)[rack] == {"x"}
+    later = NOW + 2 * DOUBTED_FOR
+    assert unexplained_silences(still_silent, [was_silent(NOW)], now=later)[rack] == {"x"}
 
 
 DEAD = Observation(alive=False, reason="nobody connects")

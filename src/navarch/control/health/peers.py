@@ -151,8 +151,9 @@ class PeerWitness:
             return {}
         over = [node for node in nodes if self._watch(node, now).is_over(now)]
         if over:
-            showing = self._index.domains.showing.get(HEARTBEAT, {})
-            silences = unexplained_silences(showing, now=now)
+            domains = self._index.domains
+            showing = domains.showing.get(HEARTBEAT, {})
+            silences = unexplained_silences(showing, domains.returned.values(), now=now)
             for node in over:
                 watch = self._watches[node.id]
                 observed = judge(node, self._results(watch), silences, port=settings.port)

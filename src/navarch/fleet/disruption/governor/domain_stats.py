@@ -67,6 +67,8 @@ class DomainStats:
         """Nodes with a deferred action."""
         self.ended: dict[NodeId, Node] = {}
         """Nodes whose machines ended without a decision, with nothing wrong before."""
+        self.returned: dict[NodeId, Node] = {}
+        """Nodes that did not report for a while and reported again."""
         self.silent: dict[NodeId, datetime] = {}
         """Those of them that stopped reporting, with the time since when."""
         self._nodes: dict[NodeId, Node] = {}
@@ -96,7 +98,7 @@ class DomainStats:
         self.exposed.update(attributes)
         if any(trait.before for trait in node.traits.values()):
             self.changed[node.id] = node
-        self._note_end(node)
+        self._note_stops(node)
         if node.health is Health.UNHEALTHY:
             for fault, condition in fingerprints(node).items():
                 self.showing.setdefault(fault, {})[node.id] = (node, condition)
@@ -113,8 +115,13 @@ class DomainStats:
         if node.health is Health.UNHEALTHY:
             self.unwell[node.id] = node
 
-    def _note_end(self, node: Node) -> None:
-        """Record a machine that ended unexpectedly; spot machines may end at any time."""
+    def _note_stops(self, node: Node) -> None:
+        """Record a machine that came back after a silence, or that ended unexpectedly.
+
+        Spot machines may end at any time.
+        """
+        if node.last_silence is not None:
+            self.returned[node.id] = node
         is_decided = node.retiring is not None and node.retiring.decided_at is not None
         is_spot = node.place is not None and node.place.spot
         is_ill = node.health is Health.UNHEALTHY or node.acted_at is not None
@@ -183,6 +190,7 @@ class DomainStats:
         self.exposed.subtract(attributes)
         self.changed.pop(name, None)
         self.ended.pop(name, None)
+        self.returned.pop(name, None)
         for fault in fingerprints(node):
             self.showing.get(fault, {}).pop(name, None)
         if not _is_present(node):

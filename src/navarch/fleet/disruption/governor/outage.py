@@ -5,10 +5,11 @@ together, so none of them is replaced for it, unless a witness proves that it is
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.core.disruption import DAY
 from navarch.core.health import HEARTBEAT, Health
 from navarch.core.node import LINK, Node
 from navarch.fleet.disruption.governor.attributes import (
@@ -33,7 +34,8 @@ SILENT_PER_NODE_DAY = 0.001
 """The rate at which machines die without a report: most report the fault that they die of."""
 
 PAIR_MAX = timedelta(hours=2)
-"""How long two nodes are doubted for stopping together: it may be a coincidence."""
+"""How long two nodes are doubted for stopping together, or one of them after the other has reported
+again: it may be a coincidence."""
 
 KINDS = ("pool", "provider", "fleet", LINK, *PLACES)
 """The attributes with which nodes can lose their connection together."""
@@ -60,46 +62,86 @@ def find_outages(stats: DomainStats, *, now: datetime) -> Mapping[Attribute, Out
     """Return the scopes in which too many nodes are silent, or became silent together.
 
     Nodes that are proven dead, and that were replaced, count for the time at which they stopped: if
-    another one stopped with them, it may have done so for the same reason.
+    another one stopped with them, it may have done so for the same reason. So do nodes that have
+    reported again since.
     """
-    silent: dict[Attribute, list[tuple[datetime, bool]]] = {}
+    silent: dict[Attribute, list[_Stop]] = {}
     for name, (node, silence) in stats.showing.get(HEARTBEAT, {}).items():
         if any(x.health is Health.UNHEALTHY and x.check != HEARTBEAT for x in node.conditions):
             continue
         is_doubted = name in stats.unwell and node.counts and not is_proven_dead(node)
         for scope in stats.attributes[name]:
             if scope[0] in KINDS:
-                silent.setdefault(scope, []).append((silence.since, is_doubted))
+                silent.setdefault(scope, []).append(_Stop(silence.since, is_doubted=is_doubted))
     for name, node in stats.ended.items():
         # Its provider ended it before its silence was noticed.
         for scope in stats.attributes[name]:
             if scope in silent:
-                silent[scope].append((node.since, False))
-    return {
-        scope: Outage(scope=scope, silent=doubted, nodes=stats.sizes[scope])
-        for scope, found in silent.items()
-        if (doubted := sum(is_doubted for _, is_doubted in found))
-        and (
-            NODES_MIN <= doubted > SHARE_MAX * stats.sizes[scope]
-            or _stopped_together(sorted(found), stats.sizes[scope], now)
-        )
-    }
+                silent[scope].append(_Stop(node.since))
+    returned: dict[Attribute, list[_Stop]] = {}
+    for name, node in stats.returned.items():
+        assert node.last_silence is not None, name
+        for scope in stats.attributes[name]:
+            if scope in silent:
+                stop = _Stop(node.last_silence.since, over_at=node.last_silence.until)
+                returned.setdefault(scope, []).append(stop)
+    found = {}
+    with_returns = SILENT_PER_NODE_DAY + _returns_per_node_day(stats, now)
+    for scope, stops in silent.items():
+        nodes = stats.sizes[scope]
+        doubted = sum(stop.is_doubted for stop in stops)
+        all_stops = stops + returned.get(scope, [])
+        if doubted and (
+            NODES_MIN <= doubted > SHARE_MAX * nodes
+            or _stopped_together(stops, nodes, SILENT_PER_NODE_DAY, now)
+            or _stopped_together(all_stops, nodes, with_returns, now)
+        ):
+            found[scope] = Outage(scope=scope, silent=doubted, nodes=nodes)
+    return found
 
 
-def _stopped_together(found: Sequence[tuple[datetime, bool]], nodes: int, now: datetime) -> bool:
-    """Return whether a doubted node stopped with so many others that they share a reason for it."""
-    moments = [since for since, _ in found]
-    for i, (since, is_doubted) in enumerate(found):
-        if not is_doubted:
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """A moment at which a node stopped reporting."""
+
+    at: datetime
+    is_doubted: bool = False
+    """Whether it may work: it is silent, and no witness proves it dead."""
+    over_at: datetime | None = None
+    """When it reported again."""
+
+
+def _returns_per_node_day(stats: DomainStats, now: datetime) -> float:
+    """Return how often nodes stopped reporting for a while lately; an outage counts once."""
+    past = [x.last_silence for x in stats.returned.values() if x.last_silence is not None]
+    pauses, last = 0, None
+    for since in sorted(each.since for each in past if each.until > now - DAY):
+        if last is None or since > last + TOGETHER:
+            pauses, last = pauses + 1, since
+    return pauses / max(len(stats.attributes), 1)
+
+
+def _stopped_together(
+    stops: Iterable[_Stop], nodes: int, per_node_day: float, now: datetime
+) -> bool:
+    """Return whether a doubted node stopped with so many others that they share a reason for it.
+
+    `per_node_day` is the rate at which nodes stop for reasons of their own.
+    """
+    found = sorted(stops, key=lambda stop: stop.at)
+    moments = [stop.at for stop in found]
+    for i, stop in enumerate(found):
+        if not stop.is_doubted:
             continue
-        first = bisect_left(moments, since - TOGETHER)
-        end = bisect_right(moments, since + TOGETHER)
+        first = bisect_left(moments, stop.at - TOGETHER)
+        end = bisect_right(moments, stop.at + TOGETHER)
         together = max(
             bisect_right(moments, moments[j] + TOGETHER, hi=end) - j for j in range(first, i + 1)
         )
-        if together == NODES_MIN and now >= since + PAIR_MAX:
+        last_sign = max(each.over_at or stop.at for each in found[first:end])
+        if together == NODES_MIN and now >= last_sign + PAIR_MAX:
             continue
-        chance = chance_of(together, nodes=nodes, within=TOGETHER, per_node_day=SILENT_PER_NODE_DAY)
+        chance = chance_of(together, nodes=nodes, within=TOGETHER, per_node_day=per_node_day)
         if together >= NODES_MIN and chance < CHANCE_MAX:
             return True
     return False
