@@ -281,9 +281,7 @@ def judge(
     if not place:
         return Observation(alive=None, reason=f"{lost}, but its rack and its switch are not known")
     if any(silences.get(each, set()) - {target.id} for each in attributes):
-        text = (
-            f"{lost}, but further nodes near it are, or were, silent: the network may be at fault"
-        )
+        text = f"{lost}, but further nodes near it stopped reporting: the network may be at fault"
         return Observation(alive=None, reason=text)
     if near < NEAR_MIN or len(able) - near < FAR_MIN:
         text = f"{lost}, but too few of them can connect to others of {words}"
