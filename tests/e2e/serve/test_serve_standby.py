@@ -60,7 +60,7 @@ def test_a_standby_takes_over_from_a_killed_leader(tmp_path: Path) -> None:
         standby.until(lambda: len(standby.ask(lambda api: api.list_nodes(active)).items) == 2)
         nodes = standby.ask(lambda api: api.list_nodes(Query(include_gone=True))).items
         assert {node.id for node in nodes} == before, "nothing was bought again"
-        assert "is serving" in standby.log.read_text()
+        standby.until(lambda: "is serving" in standby.log.read_text())
     finally:
         for process in (leader, standby):
             if process.process is not None and process.process.poll() is None:
