@@ -100,6 +100,11 @@ def check(cloud: str, fields: Mapping[str, str]) -> str:
     return CHECKS[cloud](fields)
 
 
+def is_interactive() -> bool:
+    """Return whether a person can be asked: standard input and standard error are terminals."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def detect_terminal() -> Terminal:
     """Return the properties of standard output."""
     if not sys.stdout.isatty():
@@ -115,6 +120,7 @@ class CliEnvironment:
     clock: Clock = field(default_factory=SystemClock)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     terminal: Callable[[], Terminal] = detect_terminal
+    is_interactive: Callable[[], bool] = is_interactive
     execute: Callable[[Sequence[str]], None] = execute
     run: Run = asyncio.run
     check: Callable[[str, Mapping[str, str]], str] = check

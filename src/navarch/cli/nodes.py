@@ -7,6 +7,7 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node, complete_pool
+from navarch.cli.confirm import confirm_termination, yes_option
 from navarch.cli.errors import NOT_ALLOWED, CommandError, describe_error, refuse_over_grpc
 from navarch.cli.options import (
     health_option,
@@ -119,10 +120,16 @@ def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 @click.command("terminate", cls=Command)
 @NODES
 @reason_option
+@yes_option
 @with_session
-def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
-    """Drain nodes and terminate their machines; their pools replace them."""
+def terminate(session: Session, nodes: tuple[str, ...], reason: str, yes: bool) -> int:
+    """Drain nodes and terminate their machines; their pools replace them.
+
+    On a terminal the command shows what it terminates, and asks first.
+    """
     why = reason or "terminated by hand"
+    if not yes:
+        confirm_termination(session, [NodeId(name) for name in nodes])
     return _for_each_node(
         session, nodes, "terminating", lambda api, node: api.retire(node, reason=why)
     )

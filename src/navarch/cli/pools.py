@@ -9,6 +9,7 @@ import click
 
 from navarch.cli.commands import Group
 from navarch.cli.completion import complete_pool
+from navarch.cli.confirm import yes_option
 from navarch.cli.errors import NOT_ALLOWED, CommandError
 from navarch.cli.options import duration, label
 from navarch.cli.render.pools import render_pool, render_pools
@@ -257,7 +258,11 @@ async def _create(api: FleetApi, spec: PoolSpec, reason: str) -> PoolView:
 @click.argument("name", shell_complete=complete_pool)
 @click.option("--wait/--no-wait", default=False, help="Wait until every machine is terminated.")
 @click.option("--reason", default="deleted by hand", help="Reason, recorded in the journal.")
+@yes_option
 @click.pass_context
-def delete(context: click.Context, name: str, wait: bool, reason: str) -> None:
-    """Drain a pool's nodes, terminate its machines, and delete the pool."""
-    context.invoke(down, name=name, wait=wait, reason=reason, within=None)
+def delete(context: click.Context, name: str, wait: bool, reason: str, yes: bool) -> None:
+    """Drain a pool's nodes, terminate its machines, and delete the pool.
+
+    On a terminal the command shows what it terminates, and asks first.
+    """
+    context.invoke(down, name=name, wait=wait, reason=reason, within=None, yes=yes)

@@ -6,13 +6,14 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completion import complete_pool
+from navarch.cli.confirm import confirm_deletion, yes_option
 from navarch.cli.errors import CommandError
 from navarch.cli.options import timeout_option
 from navarch.cli.output import list_all
 from navarch.cli.render.pools import offer
 from navarch.cli.render.table import count, exact_duration, price
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
-from navarch.cli.watch import wait_until_gone, wait_until_up
+from navarch.cli.watch import explain_interrupt, wait_until_gone, wait_until_up
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName
 from navarch.ports.api import Capacity, FleetApi, PoolView, Query
@@ -75,10 +76,15 @@ async def _up_and_wait(
 ) -> PoolView:
     requested = await api.up(capacity)
     click.echo(_describe_request(requested), err=True)
-    pool = await wait_until_up(session, api, capacity.name, within=limit)
+    name = capacity.name
+    with explain_interrupt(
+        f"No longer waiting. The server still brings up pool {name}. "
+        f"See how far it is: navarch status. Undo it: navarch down {name}"
+    ):
+        pool = await wait_until_up(session, api, name, within=limit)
     if pool is not None:
         return pool
-    short, name = await api.get_pool(capacity.name), capacity.name
+    short = await api.get_pool(name)
     reason = f": {short.note}" if short.note else ""
     raise CommandError(
         f"{name} has {short.serving} of {count(short.size, 'node')} after "
@@ -112,6 +118,7 @@ def _describe_ready(pool: PoolView) -> str:
 )
 @click.option("--reason", default="torn down by hand", help="Reason, recorded in the journal.")
 @timeout_option("Maximum time to wait.  [20m]")
+@yes_option
 @with_session
 def down(
     session: Session,
@@ -119,9 +126,15 @@ def down(
     wait: bool,
     reason: str,
     within: timedelta | None,
+    yes: bool,
 ) -> None:
-    """Drain a pool's nodes, terminate its machines, and delete the pool."""
+    """Drain a pool's nodes, terminate its machines, and delete the pool.
+
+    On a terminal the command shows what it terminates, and asks first.
+    """
     pool = PoolName(name)
+    if not yes:
+        confirm_deletion(session, pool)
     limit = within or session.timeout_or(WAIT_TIMEOUT)
     if wait:
         gone = session.call_without_timeout(
@@ -138,7 +151,12 @@ async def _delete_and_wait(
     session: Session, api: FleetApi, pool: PoolName, reason: str, limit: timedelta
 ) -> PoolView:
     view = await start_deleting(api, pool, reason)
-    if await wait_until_gone(session, api, pool, within=limit):
+    with explain_interrupt(
+        f"No longer waiting. The server still terminates the machines of pool {pool}. "
+        f"To wait again: navarch down {pool}"
+    ):
+        gone = await wait_until_gone(session, api, pool, within=limit)
+    if gone:
         return view
     left = await list_all(api.list_nodes, Query(pool=pool))
     names = ", ".join(node.id for node in left[:5]) + (", ..." if len(left) > 5 else "")

@@ -211,6 +211,17 @@ async def _poll_until(api: FleetApi, poll: Callable[[], Awaitable[bool]]) -> boo
         return False
 
 
+@contextmanager
+def explain_interrupt(text: str) -> Iterator[None]:
+    """Print `text` if Ctrl-C ends the block, because the server continues without the command."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        # Click ends the line.
+        click.echo(f"\n{text}", err=True, nl=False)
+        raise
+
+
 def _append_line() -> Show:
     before: dict[NodeId, NodeView] = {}
 

@@ -1,0 +1,72 @@
+"""Commands that terminate machines ask on a terminal, and show what they terminate."""
+
+from dataclasses import replace
+
+import pytest
+from cli_fleet import FleetCli, running_fleet
+from click.testing import Result
+
+from navarch.core.ids import NodeId
+from navarch.core.node import Phase
+
+LINE = "demo-0: h100-8x at sim in r1, active, healthy"
+SUM = "This drains and terminates 2 nodes with 16 GPUs, $196.64/h."
+
+
+def typed(fleet: FleetCli, line: str, answer: str) -> Result:
+    """Run a command on a terminal, with `answer` typed at its question."""
+    fleet.cli.environment = replace(fleet.cli.environment, is_interactive=lambda: True)
+    return fleet.cli.run(line, stdin=answer)
+
+
+def phases(fleet: FleetCli) -> dict[str, Phase]:
+    return {name: node.phase for name, node in fleet.world.store.fleet().nodes.items()}
+
+
+@pytest.mark.parametrize("line", ["down demo", "pool delete demo", "terminate demo-0 demo-1"])
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_nothing_is_terminated_without_a_yes(line: str, answer: str) -> None:
+    with running_fleet() as fleet:
+        fleet.run("up --gpus 16 --type h100 --name demo --wait")
+        refused = typed(fleet, line, answer)
+        assert refused.exit_code == 130
+        assert LINE in refused.stderr
+        assert SUM in refused.stderr
+        assert set(phases(fleet).values()) == {Phase.READY}
+
+
+@pytest.mark.parametrize("line", ["down demo", "pool delete demo --wait"])
+@pytest.mark.parametrize(("flag", "answer"), [("", "y\n"), (" -y", ""), (" --yes", "")])
+def test_a_pool_is_deleted_after_a_yes(line: str, flag: str, answer: str) -> None:
+    with running_fleet() as fleet:
+        fleet.run("up --gpus 16 --type h100 --name demo --wait")
+        done = typed(fleet, line + flag, answer)
+        assert done.exit_code == 0, done.stderr
+        assert ("Delete pool demo?" in done.stderr) is not bool(flag)
+        assert done.stdout.endswith("Pool demo is gone\n")
+
+
+def test_only_the_named_nodes_are_terminated_after_a_yes() -> None:
+    with running_fleet() as fleet:
+        fleet.run("up --gpus 16 --type h100 --name demo --wait")
+        done = typed(fleet, "terminate demo-1 nope", "y\n")
+        assert "Terminate 1 node?" in done.stderr
+        assert "demo-0" not in done.stderr
+        assert "node not found: nope" in done.stderr
+        assert done.stdout.endswith("Node demo-1 terminating\n")
+        assert fleet.world.store.fleet().nodes[NodeId("demo-0")].retiring is None
+
+
+def test_a_command_that_terminates_nothing_new_does_not_ask() -> None:
+    with running_fleet() as fleet:
+        fleet.run("up --gpus 8 --type h100 --name demo --wait")
+        fleet.run("down demo --no-wait")
+        again = typed(fleet, "down demo", "")
+        assert again.stderr.count("?") == 0
+        assert again.stdout == "Pool demo is gone\n"
+
+
+def test_a_script_is_not_asked() -> None:
+    with running_fleet() as fleet:
+        fleet.run("up --gpus 8 --type h100 --name demo --wait")
+        assert fleet.run("down demo").stdout == "Pool demo is gone\n"
