@@ -69,6 +69,7 @@ def reconcile(
         CLUSTER,
         Listing(provider=SIM, begun_at=NOW, instances=listed),
         missing=missing,
+        node_of={x.instance: x.id for x in fleet.nodes.values() if x.instance and not x.gone},
         before=seen,
         stopped_at={NodeId(NAMES[0]): NOW - timedelta(minutes=5)},
         is_silent=lambda node: node != NAMES[1],

@@ -2,9 +2,9 @@
 
 moto responds with EC2's XML, but it ignores tokens, has unlimited stock and no quotas. The front
 adds, as EC2's documentation describes: tokens that buy one machine and refuse other parameters,
-zones without stock, quotas in vCPUs, placement groups, capacity reservations and blocks, topology,
-announcements, lagging listings, lost responses, and a price list. Queues and EventBridge are
-moto's own.
+zones without stock, quotas in vCPUs, fleets, placement groups, capacity reservations and blocks,
+topology, announcements, lagging listings, lost responses, and a price list. Queues and EventBridge
+are moto's own.
 
 Run as a program, it prints its port. Needs `moto[ec2]`, `flask` and `flask-cors`.
 """
@@ -65,6 +65,12 @@ class Conditions:
     """On-demand dollars per hour by region and type; without any, access to the list is denied."""
     families: dict[str, str] = field(default_factory=dict)
     """The price list's family of a type, if it is not `GPU instance`."""
+    hidden_fleets: bool = False
+    """Fleets are missing from DescribeFleets."""
+    short_fleets: bool = False
+    """Fleets lack their last machine in DescribeFleets."""
+    untagged_fleets: bool = False
+    """The machines of fleets do not have EC2's tag yet."""
     page: int = 0
     """The most machines on a page; if zero, as many as requested."""
 
@@ -89,6 +95,10 @@ class Front:
         """The reservation of each machine that has one."""
         self._born: dict[str, float] = {}
         self._listings: dict[str, _Answer] = {}
+        self._templates: dict[tuple[str, str], dict[str, str]] = {}
+        """The parameters in each launch template, by region and name."""
+        self._fleets: dict[str, dict[str, list[str]]] = {}
+        """The machines of each fleet by zone."""
         self.calls: dict[str, int] = {}
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
@@ -159,6 +169,9 @@ class Front:
     ) -> "_Answer":
         known: dict[str, Callable[[], _Answer]] = {
             "RunInstances": lambda: self._run(call, region, environ),
+            "CreateLaunchTemplate": lambda: self._create_template(call, region, environ),
+            "CreateFleet": lambda: self._create_fleet(call, region, environ),
+            "DescribeFleets": lambda: self._describe_fleets(call),
             "CreatePlacementGroup": lambda: self._create_group(call, region),
             "DeletePlacementGroup": lambda: self._delete_group(call, region),
             "DescribePlacementGroups": lambda: self._describe_groups(region),
@@ -189,9 +202,10 @@ class Front:
                     return _Answer(200, body)
                 return _refuse("IdempotentParameterMismatch")
             granted, refused = self._granted(call, region)
-            if refused is not None:
+            if not granted:
+                assert refused is not None
                 return refused
-            answer = self._moto({**call, "MinCount": granted, "MaxCount": granted}, environ)
+            answer = self._start(call, granted, environ)
             if answer.status == 200:
                 names = _all(answer.body, "instanceId")
                 for name in names:
@@ -199,20 +213,141 @@ class Front:
                 self._tokens[token] = (words, answer.body, names[0])
             return answer
 
-    def _granted(self, call: dict[str, str], region: str) -> tuple[str, "_Answer | None"]:
-        """Return how many machines start, or why too few could: all that there are, or none."""
+    def _create_template(self, call: dict[str, str], region: str, environ: Environ) -> "_Answer":
+        answer = self._moto(call, environ)
+        if answer.status == 200:
+            prefix = "LaunchTemplateData."
+            self._templates[region, call["LaunchTemplateName"]] = {
+                key.removeprefix(prefix): value
+                for key, value in call.items()
+                if key.startswith(prefix)
+            }
+        return answer
+
+    def _create_fleet(self, call: dict[str, str], region: str, environ: Environ) -> "_Answer":
+        """Start the machines of an instant fleet, zone by zone in the order of their priorities."""
+        assert call["Type"] == "instant", call
+        config = "LaunchTemplateConfigs.1."
+        name = call[f"{config}LaunchTemplateSpecification.LaunchTemplateName"]
+        token = (region, call["ClientToken"])
+        words = json.dumps({k: v for k, v in call.items() if k != "ClientToken"}, sort_keys=True)
+        with self._lock:
+            if token in self._tokens:
+                first, body, _ = self._tokens[token]
+                if first == words:
+                    return _Answer(200, body)
+                return _refuse("IdempotentParameterMismatch")
+            if (region, name) not in self._templates:
+                return _refuse("InvalidLaunchTemplateName.NotFoundException")
+            total = int(call["TargetCapacitySpecification.TotalTargetCapacity"])
+            least = _option(call, "MinTargetCapacity")
+            one_zone = _option(call, "SingleAvailabilityZone") == "true"
+            common = _machine_of_fleet(call, self._templates[region, name])
+            zones, errors = self._start_fleet(
+                call, common, region, environ, total=total, least=int(least or 1), one_zone=one_zone
+            )
+            fleet = f"fleet-{len(self._fleets):08x}-0000-4000-8000-000000000000"
+            started = "".join(_fleet_item(zone, names) for zone, names in zones.items())
+            refused = "".join(errors)
+            answer = _reply(
+                "CreateFleetResponse",
+                f"<fleetId>{fleet}</fleetId><errorSet>{refused}</errorSet>"
+                f"<fleetInstanceSet>{started}</fleetInstanceSet>",
+            )
+            self._fleets[fleet] = zones
+            self._tokens[token] = (words, answer.body, fleet)
+            return answer
+
+    def _start_fleet(
+        self,
+        call: dict[str, str],
+        common: dict[str, str],
+        region: str,
+        environ: Environ,
+        *,
+        total: int,
+        least: int,
+        one_zone: bool,
+    ) -> tuple[dict[str, list[str]], list[str]]:
+        """Return the machines that started by zone, and the errors of the other zones."""
+        zones: dict[str, list[str]] = {}
+        errors: list[str] = []
+        for zone, subnet in _zones_of_fleet(call):
+            wanted = total - sum(len(names) for names in zones.values())
+            if not wanted or (one_zone and zones):
+                break
+            run = {**common, "Placement.AvailabilityZone": zone, "MaxCount": str(wanted)}
+            run |= {"MinCount": str(least)} | ({"SubnetId": subnet} if subnet else {})
+            granted, refused = self._granted(run, region)
+            if granted:
+                answer = self._start(run, granted, environ)
+                if answer.status == 200:
+                    zones[zone] = _all(answer.body, "instanceId")
+                    for name in zones[zone]:
+                        self._note(name, run)
+                else:
+                    refused = answer
+            if refused is not None:
+                code, text = _all(refused.body, "Code")[0], _all(refused.body, "Message")[0]
+                place = f"<availabilityZone>{zone}</availabilityZone>"
+                errors.append(
+                    f"<item><launchTemplateAndOverrides><overrides>{place}</overrides>"
+                    "</launchTemplateAndOverrides><lifecycle>on-demand</lifecycle>"
+                    f"<errorCode>{code}</errorCode><errorMessage>{text}</errorMessage></item>"
+                )
+        return zones, errors
+
+    def _describe_fleets(self, call: dict[str, str]) -> "_Answer":
+        asked = [value for key, value in call.items() if key.startswith("FleetId.")]
+        items = ""
+        for fleet in asked:
+            if fleet not in self._fleets:
+                return _refuse("InvalidFleetId.NotFound")
+            if self.conditions.hidden_fleets:
+                continue
+            zones = {zone: list(names) for zone, names in self._fleets[fleet].items()}
+            count = sum(len(names) for names in zones.values())
+            if self.conditions.short_fleets:
+                zones[next(reversed(zones))].pop()
+            # In another order than CreateFleet's.
+            listed = "".join(_fleet_item(zone, zones[zone][::-1]) for zone in reversed(zones))
+            items += (
+                f"<item><fleetId>{fleet}</fleetId><type>instant</type>"
+                f"<fulfilledCapacity>{count}.0</fulfilledCapacity>"
+                f"<fleetInstanceSet>{listed}</fleetInstanceSet></item>"
+            )
+        return _reply("DescribeFleetsResponse", f"<fleetSet>{items}</fleetSet>")
+
+    def _with_fleets(self, answer: "_Answer") -> "_Answer":
+        """Return a listing with EC2's own tag on the machines of fleets, which moto refuses."""
+        fleet_of = {
+            name: fleet
+            for fleet, zones in self._fleets.items()
+            for names in zones.values()
+            for name in names
+        }
+        if not fleet_of or self.conditions.untagged_fleets:
+            return answer
+        return replace_body(answer, _tagged(answer.body, fleet_of))
+
+    def _start(self, call: dict[str, str], count: int, environ: Environ) -> "_Answer":
+        return self._moto({**call, "MinCount": str(count), "MaxCount": str(count)}, environ)
+
+    def _granted(self, call: dict[str, str], region: str) -> tuple[int, "_Answer | None"]:
+        """Return how many machines start, all that there are or none, and why no more do."""
         granted, refused = 0, None
         while granted < int(call.get("MaxCount", 1)) and refused is None:
-            refused = self._refusal(call, region)
+            refused = self._refusal(call, region, granted)
             granted += refused is None
         if granted >= int(call.get("MinCount", 1)):
-            return str(granted), None
+            return granted, refused
         place = f"{call.get('Placement.AvailabilityZone', f'{region}a')}/{call['InstanceType']}"
         if place in self.conditions.stock:
             self.conditions.stock[place] += granted
-        return "0", refused
+        return 0, refused
 
-    def _refusal(self, call: dict[str, str], region: str) -> "_Answer | None":
+    def _refusal(self, call: dict[str, str], region: str, granted: int) -> "_Answer | None":
+        """Return why one more machine than those granted to this call does not start."""
         kind, zone = call["InstanceType"], call.get("Placement.AvailabilityZone", f"{region}a")
         group = call.get("Placement.GroupName")
         if group and (region, group) not in self._groups:
@@ -223,7 +358,7 @@ class Front:
         if reservation:
             return self._reservation_refusal(reservation, kind, zone, call)
         limit = self.conditions.vcpus.get(region)
-        if limit is not None and self._vcpus_in(region) + _vcpus(kind) > limit:
+        if limit is not None and self._vcpus_in(region) + (granted + 1) * _vcpus(kind) > limit:
             return _refuse("VcpuLimitExceeded")
         place = f"{zone}/{kind}"
         if self.conditions.stock.get(place, 1) < 1:
@@ -274,7 +409,7 @@ class Front:
             call = {**call, "MaxResults": str(self.conditions.page)}
         if self.conditions.frozen:
             return self._from_memory(call, environ)
-        answer = self._moto(call, environ)
+        answer = self._with_fleets(self._moto(call, environ))
         hidden = self._hidden()
         return replace_body(answer, _without(answer.body, hidden)) if hidden else answer
 
@@ -554,12 +689,88 @@ def _without(body: bytes, names: set[str]) -> bytes:
     """Return a listing without some of its machines."""
     import xml.etree.ElementTree as Xml
 
-    space = "{http://ec2.amazonaws.com/doc/2016-11-15/}"
     root = Xml.fromstring(body)
-    for machines in root.iter(f"{space}instancesSet"):
+    for machines in root.iterfind(".//{*}instancesSet"):
         for item in list(machines):
-            if item.findtext(f"{space}instanceId") in names:
+            if item.findtext("{*}instanceId") in names:
                 machines.remove(item)
+    return Xml.tostring(root)
+
+
+def _option(call: Mapping[str, str], name: str) -> str:
+    """Return an option of CreateFleet for the market of the call."""
+    return call.get(f"OnDemandOptions.{name}") or call.get(f"SpotOptions.{name}", "")
+
+
+def _machine_of_fleet(call: Mapping[str, str], template: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of RunInstances for the machines of a fleet."""
+    config = "LaunchTemplateConfigs.1."
+    data = f"{config}LaunchTemplateSpecification.LaunchTemplateSpecificationUserData"
+    run = {"Action": "RunInstances", "Version": call["Version"], **template}
+    run["InstanceType"] = call[f"{config}Overrides.1.InstanceType"]
+    if data in call:
+        run["UserData"] = call[data]
+    if call["TargetCapacitySpecification.DefaultTargetCapacityType"] == "spot":
+        run["InstanceMarketOptions.MarketType"] = "spot"
+    number = 1 + sum(
+        re.fullmatch(r"TagSpecification\.\d+\.ResourceType", x) is not None for x in run
+    )
+    for own in range(1, 10):
+        if call.get(f"TagSpecification.{own}.ResourceType") == "instance":
+            of_call, of_run = f"TagSpecification.{own}.", f"TagSpecification.{number}."
+            run |= {k.replace(of_call, of_run): v for k, v in call.items() if k.startswith(of_call)}
+    return run
+
+
+def _zones_of_fleet(call: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the zones of a fleet with their subnets, the first priority first."""
+    prefix = "LaunchTemplateConfigs.1.Overrides."
+    places = {key.removeprefix(prefix).split(".")[0] for key in call if key.startswith(prefix)}
+    by_priority = sorted(places, key=lambda n: float(call[f"{prefix}{n}.Priority"]))
+    found = []
+    for number in by_priority:
+        subnet = call.get(f"{prefix}{number}.SubnetId", "")
+        zone = call.get(f"{prefix}{number}.AvailabilityZone") or _zone_of(subnet)
+        found.append((zone, subnet))
+    return found
+
+
+def _zone_of(subnet: str) -> str:
+    from moto.ec2.models import ec2_backends
+
+    zones = [
+        str(found[subnet].availability_zone)
+        for backend in ec2_backends[ACCOUNT].values()
+        for found in backend.subnets.values()
+        if subnet in found
+    ]
+    return zones[0]
+
+
+def _fleet_item(zone: str, names: list[str]) -> str:
+    ids = "".join(f"<item>{name}</item>" for name in names)
+    return (
+        "<item><launchTemplateAndOverrides><overrides>"
+        f"<availabilityZone>{zone}</availabilityZone></overrides></launchTemplateAndOverrides>"
+        f"<lifecycle>on-demand</lifecycle><availabilityZone>{zone}</availabilityZone>"
+        f"<instanceIds>{ids}</instanceIds></item>"
+    )
+
+
+def _tagged(body: bytes, fleet_of: Mapping[str, str]) -> bytes:
+    """Return a listing with the tag `aws:ec2:fleet-id` on the machines of fleets."""
+    import xml.etree.ElementTree as Xml
+
+    root = Xml.fromstring(body)
+    for machines in root.iterfind(".//{*}instancesSet"):
+        for item in machines:
+            fleet = fleet_of.get(item.findtext("{*}instanceId") or "")
+            tags = item.find("{*}tagSet")
+            if fleet and tags is not None:
+                space = tags.tag.removesuffix("tagSet")
+                tag = Xml.SubElement(tags, f"{space}item")
+                Xml.SubElement(tag, f"{space}key").text = "aws:ec2:fleet-id"
+                Xml.SubElement(tag, f"{space}value").text = fleet
     return Xml.tostring(root)
 
 
@@ -595,6 +806,8 @@ def _reset_moto() -> None:
     backends = ec2_backends[ACCOUNT]
     for name in list(backends):
         backends[name].reservations.clear()
+        backends[name].launch_templates.clear()
+        backends[name].launch_template_name_to_ids.clear()
 
 
 class Ec2Server:

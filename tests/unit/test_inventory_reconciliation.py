@@ -58,11 +58,13 @@ def reconcile(
 ) -> Findings:
     fleet = apply(Fleet(), Change(pools=[pool or a_pool(next_index=10)], nodes=nodes))
     listing = Listing(provider=ProviderName("sim"), begun_at=NOW, instances=machines)
+    diff = ListingDiff(listing.provider, nodes)
     return InventoryReconciliation(
         fleet,
         CLUSTER,
         listing,
-        missing=ListingDiff(listing.provider, nodes).diff(listing.instances).missing,
+        missing=diff.diff(listing.instances).missing,
+        node_of=diff.node_of,
         before=before or Seen(),
         stopped_at=stopped_at or {},
         is_silent=lambda _: silent,
@@ -216,6 +218,21 @@ def test_a_machine_without_our_labels_is_reported_once_and_never_touched() -> No
     first = reconcile([], [foreign])
     assert ["i-theirs" in event.reason for event in first.change.events] == [True]
     assert reconcile([], [foreign], before=first.seen).change.empty
+
+
+@pytest.mark.parametrize("labels", ["of another node", "of a node that is gone", "none"])
+def test_the_machine_of_a_node_is_never_an_orphan_whatever_its_labels_say(labels: str) -> None:
+    nodes = [
+        a_node("training-0"),
+        a_node("training-1", phase=Phase.REQUESTED),
+        a_node("training-2", phase=Phase.GONE),
+    ]
+    claimed = {"of another node": "training-1", "of a node that is gone": "training-2"}.get(labels)
+    machine = a_machine(node=claimed) if claimed else a_machine(labels={})
+    findings = thrice(nodes, [machine])
+    assert findings.to_terminate == ()
+    assert findings.seen.foreign == frozenset()
+    assert phases(findings) == {}
 
 
 def test_a_machine_with_our_labels_but_no_signature_is_not_ours() -> None:

@@ -251,9 +251,10 @@ class AwsConfig:
         default=0,
     )
     machines_per_call: int = key(
-        Integer(least=1, most=40, example="16"),
-        "the most machines of one RunInstances call; they share tags and user data",
-        default=1,
+        Integer(least=1, most=40, example="1"),
+        "the most machines of one call, in any zone that the pool lists in the region; "
+        "they share tags and user data",
+        default=32,
     )
     event_queue: str | None = key(
         URL,

@@ -69,6 +69,8 @@ class InventoryReconciliation:
     _: KW_ONLY
     missing: Sequence[NodeId]
     """Nodes with a machine that is not listed."""
+    node_of: Mapping[InstanceId, NodeId]
+    """The machines that nodes hold."""
     before: Seen
     stopped_at: Mapping[NodeId, datetime]
     is_silent: Callable[[NodeId], bool]
@@ -118,6 +120,11 @@ class InventoryReconciliation:
         return Findings(change=change, seen=after, to_terminate=tuple(self._to_terminate))
 
     def _place(self, instance: Instance) -> None:
+        holder = self.fleet.nodes.get(self.node_of.get(instance.id, NodeId("")))
+        if holder is not None:
+            # Whatever its labels say: a cloud may lose or mix them up.
+            self._observed(holder, instance)
+            return
         owner = self.cluster.owner(instance.labels)
         if owner is None:
             self._foreign.append(instance)

@@ -26,7 +26,7 @@ class ListingDiff:
 
     def __init__(self, provider: ProviderName, nodes: Iterable[Node]) -> None:
         self._provider = provider
-        self._node_of: dict[InstanceId, NodeId] = {}
+        self.node_of: dict[InstanceId, NodeId] = {}
         """The machines that should be listed, with their nodes."""
         self._listed: Sequence[Instance] = ()
         self._by_name: dict[InstanceId, Instance] = {}
@@ -46,9 +46,9 @@ class ListingDiff:
                 machine = launch.instance
                 self._unprocessed.add(machine)
                 self._returned.discard(machine)
-                self._node_of.pop(machine, None)
+                self.node_of.pop(machine, None)
                 if state is node and not node.gone:
-                    self._node_of[machine] = node.id
+                    self.node_of[machine] = node.id
 
     def diff(self, listed: Sequence[Instance]) -> Delta:
         """Return the part of a new listing that is not processed, in the order of the listing."""
@@ -61,10 +61,10 @@ class ListingDiff:
             self._unprocessed.update(each.id for each in new if before.get(each.id) != each)
         self._returned = set(self._unprocessed)
         instances = [x for x in listed if x.id in self._returned] if self._returned else []
-        missing = self._node_of.keys() - self._by_name.keys()
+        missing = self.node_of.keys() - self._by_name.keys()
         # Sorted, because the order of the changes follows from it.
         return Delta(
-            instances=instances, missing=sorted(self._node_of[machine] for machine in missing)
+            instances=instances, missing=sorted(self.node_of[machine] for machine in missing)
         )
 
     def mark_processed(self, *, unsettled: set[InstanceId]) -> None:

@@ -8,12 +8,19 @@ import botocore.session
 import pytest
 from botocore.validate import validate_parameters
 
-from navarch.core.errors import RejectedError
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    ProviderError,
+    RegionQuotaError,
+    RejectedError,
+)
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.ec2 import AwsSettings
+from navarch.providers.aws.fleets import create_fleet, is_complete, launch_template, why_missing
 from navarch.providers.aws.request import (
     CARDS,
     SIZE_MAX,
@@ -230,3 +237,100 @@ def test_machines_whose_differences_ec2_cannot_hold_share_no_call(odd: Provision
 
 def test_a_call_has_no_more_tags_than_ec2_allows() -> None:
     assert run_many(several(60), AwsSettings(), HOME) is None
+
+
+SUBNETS = {"us-east-1a": "", "us-east-1b": "subnet-2"}
+
+
+@pytest.mark.parametrize("kind", ["plain", "rich", "spot", "gang"])
+def test_every_kind_of_fleet_is_valid_in_ec2s_model(kind: str) -> None:
+    request, settings, site = KINDS[kind]
+    requests = [evolve(request, token=Token(f"launch-{n}"), user_data="#!/bin/sh") for n in (0, 1)]
+    name, data = launch_template(requests, settings, site)
+    shape = MODEL.operation_model("CreateLaunchTemplate").input_shape
+    validate_parameters({"LaunchTemplateName": name, "LaunchTemplateData": data}, shape)
+    call = create_fleet(requests, settings, site, template=name, subnets=SUBNETS)
+    assert call is not None
+    shape = MODEL.operation_model("CreateFleet").input_shape
+    validate_parameters(call, shape)
+    for options, strategies in (
+        ("OnDemandOptions", {"prioritized"}),
+        ("SpotOptions", {"price-capacity-optimized"}),
+    ):
+        if options in call:
+            members = shape.members[options].members["AllocationStrategy"]
+            assert call[options]["AllocationStrategy"] in strategies & set(members.enum)
+
+
+def test_calls_with_equal_settings_share_a_launch_template() -> None:
+    def name_of(requests: list[ProvisionRequest], settings: AwsSettings = RICH) -> str:
+        return launch_template(requests, settings, HOME)[0]
+
+    later = [evolve(x, token=Token(f"{x.token}-later"), user_data="later") for x in several(2)]
+    assert name_of(several(4)) == name_of(later)
+    assert name_of(several(4)) != name_of(several(4), AwsSettings(image="ami-2"))
+
+
+def test_a_machine_of_a_fleet_has_the_labels_of_its_request() -> None:
+    requests = several(3)
+    call = create_fleet(requests, AwsSettings(), HOME, template="t", subnets=SUBNETS)
+    assert call is not None
+    (tags,) = (x["Tags"] for x in call["TagSpecifications"] if x["ResourceType"] == "instance")
+    by_name = {tag["Key"]: tag["Value"] for tag in tags}
+    for number, request in enumerate(requests):
+        assert labels_of(by_name, number).items() >= request.labels.items()
+    assert "navarch-node" not in labels_of(by_name, None), "without a number it has no owner"
+
+
+def test_a_fleet_starts_a_whole_group_in_one_zone_or_nothing() -> None:
+    def options(count: int) -> object:
+        group = several(count, group="g", group_size=4)
+        call = create_fleet(group, AwsSettings(), HOME, template="t", subnets=SUBNETS)
+        assert call is not None
+        return call["OnDemandOptions"]
+
+    zone = {"AllocationStrategy": "prioritized", "SingleAvailabilityZone": True}
+    assert options(4) == {**zone, "MinTargetCapacity": 4, "SingleInstanceType": True}
+    assert options(3) == zone
+
+
+def test_reserved_machines_are_not_started_by_a_fleet() -> None:
+    reserved = [evolve(x, reservation="cr-1") for x in several(2)]
+    assert create_fleet(reserved, AwsSettings(), HOME, template="t", subnets=SUBNETS) is None
+
+
+def refused(code: str, zone: str = "us-east-1a") -> dict[str, object]:
+    place = {"Overrides": {"AvailabilityZone": zone}}
+    return {"ErrorCode": code, "ErrorMessage": "", "LaunchTemplateAndOverrides": place}
+
+
+SOLD_OUT = refused("InsufficientInstanceCapacity")
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([], CapacityError),
+        ([SOLD_OUT, refused("InsufficientInstanceCapacity", "us-east-1b")], CapacityError),
+        ([SOLD_OUT, refused("VcpuLimitExceeded", "us-east-1b")], RegionQuotaError),
+        ([SOLD_OUT, refused("UnauthorizedOperation", "us-east-1b")], CredentialError),
+        ([SOLD_OUT, refused("InvalidParameterValue", "us-east-1b")], CapacityError),
+        ([refused("InvalidParameterValue"), SOLD_OUT], RejectedError),
+    ],
+)
+def test_the_error_of_a_fleet_is_what_the_operator_can_remedy(
+    errors: list[dict[str, object]], expected: type[ProviderError]
+) -> None:
+    found = why_missing({"Errors": errors}, {}, first_zone="us-east-1a", what="us-east-1")
+    assert type(found) is expected
+
+
+@pytest.mark.parametrize(
+    ("listed", "fulfilled", "complete"), [(2, 2.0, True), (1, 2.0, False), (0, 0.0, False)]
+)
+def test_a_fleet_is_complete_once_it_lists_every_machine(
+    listed: int, fulfilled: float, complete: bool
+) -> None:
+    names = [f"i-{n}" for n in range(listed)]
+    fleet = {"FulfilledCapacity": fulfilled, "Instances": [{"InstanceIds": names}]}
+    assert is_complete(fleet) is complete

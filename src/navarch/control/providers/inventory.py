@@ -115,6 +115,7 @@ class InventoryController(Controller):
             self._store.cluster,
             listing,
             missing=delta.missing,
+            node_of=self._diff.node_of,
             before=self._observations.seen.get(listing.provider, Seen()),
             stopped_at=self._observations.stopped_at,
             is_silent=lambda node: self._liveness.silent_since(node) is not None,

@@ -18,6 +18,7 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceCheck, Topology
 from navarch.core.launch import Offering
+from navarch.core.records import evolve
 from navarch.ports.clock import Clock, Offload
 from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.aws.ec2 import HOME, AwsSettings, Ec2
@@ -30,13 +31,14 @@ from navarch.providers.aws.events import (
     read_events,
     read_spot_requests,
 )
+from navarch.providers.aws.fleet_calls import FleetCalls
 from navarch.providers.aws.prices import PAGE as PRICES_PAGE
 from navarch.providers.aws.prices import SERVICE, price_filters, read_prices
 from navarch.providers.aws.request import Site, group_name, run_instances, run_many, tags_of
 from navarch.providers.aws.translation import (
     GPU_TYPES,
     MISMATCH,
-    code_of,
+    code_of_cause,
     gpus_by_type,
     newest_prices,
     read_check,
@@ -67,9 +69,7 @@ class AwsAccount:
     """EC2 keeps this promise through `ClientToken`."""
     buys_many_once_per_token = False
     """EC2 recognises the token of a shared call, and not those of its machines."""
-    covers_zones = False
-    """A fleet request would, but its machines could not be told apart after a lost response: their
-    launch indexes may repeat in each zone."""
+    covers_zones = True
 
     def __init__(self, clock: Clock, offload: Offload, settings: AwsSettings) -> None:
         self.name = settings.name
@@ -79,6 +79,7 @@ class AwsAccount:
         self._region_of: dict[InstanceId, str] = {}
         """The region of each machine: EC2 finds a machine only in its own region."""
         self._subnets: dict[str, list[tuple[str, str]]] = {}
+        self._fleets = FleetCalls(clock, self._ec2, settings)
         queue = settings.event_queue
         self._events = (
             EventQueue(clock, self._ec2, queue, region=settings.region) if queue else None
@@ -92,7 +93,7 @@ class AwsAccount:
         try:
             answer = await self._ec2.write(region, "run_instances", **params)
         except ProviderError as error:
-            if _code(error) != MISMATCH:
+            if code_of_cause(error) != MISMATCH:
                 raise
             # This token has bought a machine with other parameters: the pool's labels or user data
             # changed between two attempts. If the first attempt started nothing, the launch fails
@@ -112,14 +113,59 @@ class AwsAccount:
         self, requests: Sequence[ProvisionRequest]
     ) -> Sequence[Instance | ProviderError]:
         """Start as many of these machines as EC2 has, in one call if their parameters allow it."""
-        site = await self._site(requests[0])
+        first = requests[0]
+        site = await self._site(first)
+        if first.zones and self._fleets.permitted:
+            subnets = await self._subnets_of(site.region, (first.zone, *first.zones))
+            try:
+                results = await self._fleets.start(requests, site, subnets)
+            except ProviderError as error:
+                if code_of_cause(error) != "UnauthorizedOperation":
+                    raise
+                self._fleets.permitted = False
+            else:
+                if results is not None:
+                    self._region_of |= {
+                        x.id: site.region for x in results if isinstance(x, Instance)
+                    }
+                    return results
+        return await self._run_in_each_zone(requests, site)
+
+    async def _run_in_each_zone(
+        self, requests: Sequence[ProvisionRequest], site: Site
+    ) -> Sequence[Instance | ProviderError]:
+        """Start machines in one zone after the other, until EC2 has them: RunInstances is for one.
+
+        A group that started in part stays in its zone, as its placement group does.
+        """
+        results = list(await self._run_many(requests, site))
+        for zone in requests[0].zones:
+            missing = [n for n, result in enumerate(results) if isinstance(result, CapacityError)]
+            if not missing or (requests[0].group and len(missing) < len(requests)):
+                break
+            there = [evolve(requests[n], zone=zone, zones=()) for n in missing]
+            try:
+                answers = await self._run_many(there, await self._site(there[0]))
+            except ProviderError as error:
+                # The machines of the zones before have started.
+                answers = [error] * len(there)
+            for n, answer in zip(missing, answers, strict=True):
+                results[n] = answer
+        return results
+
+    async def _run_many(
+        self, requests: Sequence[ProvisionRequest], site: Site
+    ) -> Sequence[Instance | ProviderError]:
+        """Start machines in one zone."""
         params = run_many(requests, self._settings, site)
         if params is None:
             return await asyncio.gather(*(self._result(request) for request in requests))
         try:
             answer = await self._ec2.write(site.region, "run_instances", **params)
+        except CapacityError as error:
+            return [error] * len(requests)
         except ProviderError as error:
-            if _code(error) == MISMATCH:
+            if code_of_cause(error) == MISMATCH:
                 # The first attempt had other parameters, and may have started machines.
                 raise OutcomeUnknownError(str(error)) from error
             raise
@@ -235,18 +281,30 @@ class AwsAccount:
         return region
 
     async def _subnet(self, region: str, zone: str) -> str:
+        subnets = await self._subnets_of(region, (zone,))
+        if not subnets:
+            raise RejectedError(f"{self.name}: none of its subnets is in {zone or region}")
+        return subnets[zone]
+
+    async def _subnets_of(self, region: str, zones: Sequence[str]) -> Mapping[str, str]:
+        """Return the zones in which machines may start, each with its subnet.
+
+        Without configured subnets EC2 takes the default subnet of the zone.
+        """
         if not self._settings.subnets:
-            return ""
+            return dict.fromkeys(zones, "")
         if region not in self._subnets:
             # A filter, not ids: EC2 rejects ids of other regions, which are allowed here.
             wanted = _filters(subnet_id=self._settings.subnets)
             known = await self._ec2.pages(region, "describe_subnets", "Subnets", Filters=wanted)
-            zones = {each["SubnetId"]: each["AvailabilityZone"] for each in known}
-            self._subnets[region] = [(x, zones[x]) for x in self._settings.subnets if x in zones]
-        fitting = [name for name, at in self._subnets[region] if zone in ("", at)]
-        if not fitting:
-            raise RejectedError(f"{self.name}: none of its subnets is in {zone or region}")
-        return fitting[0]
+            places = {each["SubnetId"]: each["AvailabilityZone"] for each in known}
+            self._subnets[region] = [(x, places[x]) for x in self._settings.subnets if x in places]
+        found: dict[str, str] = {}
+        for zone in zones:
+            fitting = [name for name, at in self._subnets[region] if zone in ("", at)]
+            if fitting:
+                found[zone] = fitting[0]
+        return found
 
     async def _is_block(self, reservation: str, region: str) -> bool:
         """Return True if a reservation is a capacity block; raise if it cannot be used now."""
@@ -268,7 +326,7 @@ class AwsAccount:
         try:
             await self._make_group(name, request, region)
         except ProviderError as error:
-            if _code(error) != "PlacementGroupLimitExceeded":
+            if code_of_cause(error) != "PlacementGroupLimitExceeded":
                 raise
             # Delete unused placement groups. EC2 refuses to delete those that hold machines.
             known = await self._ec2.read(
@@ -293,7 +351,7 @@ class AwsAccount:
                 ],
             )
         except ProviderError as error:
-            if _code(error) != "InvalidPlacementGroup.Duplicate":
+            if code_of_cause(error) != "InvalidPlacementGroup.Duplicate":
                 raise
 
     async def _find(self, instance: InstanceId) -> str:
@@ -309,7 +367,9 @@ class AwsAccount:
 
     async def _list(self, region: str) -> list[Instance]:
         found = await self._ec2.pages(region, "describe_instances", "Reservations", MaxResults=PAGE)
-        return [self._read(raw, region) for each in found for raw in each["Instances"]]
+        machines = [raw for each in found for raw in each["Instances"]]
+        await self._fleets.number(region, machines)
+        return [self._read(raw, region) for raw in machines]
 
     async def _machines(self, region: str, **wanted: Sequence[str]) -> list[Mapping[str, Any]]:
         """Return the machines of a region that match all filters."""
@@ -419,7 +479,10 @@ class AwsAccount:
         return found
 
     def _read(self, raw: Mapping[str, Any], region: str) -> Instance:
-        instance = read_instance(raw, provider=ProviderName(self.name), region=region)
+        number = self._fleets.number_of(raw)
+        instance = read_instance(
+            raw, provider=ProviderName(self.name), region=region, number=number
+        )
         self._region_of[instance.id] = region
         return instance
 
@@ -436,7 +499,3 @@ def _filters(**values: Sequence[str]) -> list[dict[str, object]]:
         {"Name": name.replace("_", "-"), "Values": list(accepted)}
         for name, accepted in values.items()
     ]
-
-
-def _code(error: ProviderError) -> str:
-    return code_of(error.__cause__) if isinstance(error.__cause__, Exception) else ""

@@ -52,7 +52,7 @@ class AwsSettings:
     root_gb: int = 0
     """The size of the root disk; if zero, the image's own."""
     machines_per_call: int = 1
-    """The most machines of one RunInstances call."""
+    """The most machines of one call."""
     event_queue: str = ""
     """The URL of an SQS queue to which EventBridge sends EC2's events, if there is one."""
     endpoint: str = ""

@@ -1,7 +1,6 @@
-"""The parameters of RunInstances for one machine, with network cards and user data; pure."""
+"""The parameters of RunInstances, with network cards and user data; pure."""
 
 import gzip
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.mime.multipart import MIMEMultipart
@@ -11,12 +10,12 @@ from typing import Any
 import msgspec
 
 from navarch.core.errors import RejectedError
-from navarch.core.ids import Token
 from navarch.core.ownership import CLUSTER, POOL
 from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.ec2 import AwsSettings
-from navarch.providers.aws.translation import MACHINE
+from navarch.providers.aws.translation import MACHINE, NUMBERED
+from navarch.providers.shared_calls import call_token, common_labels
 
 TOKEN_MAX = 64
 TAGS_MAX = 50
@@ -92,38 +91,46 @@ def run_many(
 ) -> Mapping[str, Any] | None:
     """Return the parameters of the call that starts these machines; None if they cannot share one.
 
-    EC2 gives all machines of a call the same user data and the same tags, and each its launch
-    index. Labels in which the machines differ are in a tag for each index, from which `labels_of`
-    restores them. So the owner of every machine is known from the moment it exists.
+    Each machine of the call has its launch index, by which `labels_of` restores its labels.
     """
-    first = requests[0]
-    common = {
-        key: value
-        for key, value in first.labels.items()
-        if all(request.labels.get(key) == value for request in requests)
+    shared = shared_request(requests)
+    if shared is None:
+        return None
+    return {
+        **run_instances(shared, settings, site),
+        "MinCount": len(requests) if is_whole_group(requests) else 1,
+        "MaxCount": len(requests),
     }
+
+
+def shared_request(requests: Sequence[ProvisionRequest]) -> ProvisionRequest | None:
+    """Return the request that stands for all of these; None if they cannot share a call.
+
+    EC2 gives all machines of a call the same user data and the same tags. Labels in which the
+    machines differ are in a tag for each number. So the owner of every machine is known from the
+    moment it exists.
+    """
+    first, common = requests[0], common_labels(requests)
     own = [sorted(x.labels.items() - common.items()) for x in requests]
     texts = [" ".join(f"{key}={value}" for key, value in pairs) for pairs in own]
     if (
         any(request.user_data != first.user_data for request in requests)
         or any(" " in key + value or "=" in key for pairs in own for key, value in pairs)
         or any(len(text) > TAG_LENGTH_MAX for text in texts)
-        or len(common) + len(texts) + len(("Name",)) > TAGS_MAX
+        or len(common) + len(texts) + len(("Name", NUMBERED)) > TAGS_MAX
     ):
         return None
-    tokens = " ".join(request.token for request in requests)
-    shared = evolve(
+    return evolve(
         first,
-        token=Token(f"shared-{hashlib.sha256(tokens.encode()).hexdigest()[:40]}"),
+        token=call_token(requests),
         name=first.group or first.labels.get(POOL, first.name),
-        labels={**common, **{f"{MACHINE}{place}": text for place, text in enumerate(texts)}},
+        labels={**common, **{f"{MACHINE}{n}": text for n, text in enumerate(texts) if text}},
     )
-    whole = bool(first.group) and first.group_size == len(requests)
-    return {
-        **run_instances(shared, settings, site),
-        "MinCount": len(requests) if whole else 1,
-        "MaxCount": len(requests),
-    }
+
+
+def is_whole_group(requests: Sequence[ProvisionRequest]) -> bool:
+    """Return whether the machines are a whole group, which starts as a whole or not at all."""
+    return bool(requests[0].group) and requests[0].group_size == len(requests)
 
 
 def group_name(request: ProvisionRequest) -> str:

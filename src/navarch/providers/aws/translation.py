@@ -51,8 +51,13 @@ _STATUS: Mapping[str, InstanceStatus] = {
 _ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 
 
-def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str) -> Instance:
-    """Return the instance in a response of DescribeInstances or RunInstances."""
+def read_instance(
+    raw: Mapping[str, Any], *, provider: ProviderName, region: str, number: int | None
+) -> Instance:
+    """Return the instance in a response of DescribeInstances or RunInstances.
+
+    `number` is its number within its call; None if it is not known.
+    """
     status = _STATUS[raw["State"]["Name"]]
     launched_at, ended_at = raw.get("LaunchTime"), None
     tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
@@ -69,19 +74,25 @@ def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str
         zone=raw.get("Placement", {}).get("AvailabilityZone", ""),
         public_address=raw.get("PublicIpAddress", ""),
         private_address=raw.get("PrivateIpAddress", ""),
-        labels=labels_of(tags, raw.get("AmiLaunchIndex", 0)),
+        labels=labels_of(tags, number),
         launched_at=None if launched_at is None else launched_at.astimezone(UTC),
         ended_at=ended_at,
     )
 
 
 MACHINE = "navarch-machine-"
-"""The prefix of the tags with the labels of one machine of a call, before its launch index."""
+"""The prefix of the tags with the labels of one machine of a call, before its number."""
+
+NUMBERED = "navarch-numbered"
+"""The tag of machines that have their numbers by their ids, not by their launch indexes."""
 
 
-def labels_of(tags: Mapping[str, str], launch_index: int) -> dict[str, str]:
-    """Return the labels of the machine with these tags and that index within its call."""
-    own = tags.get(f"{MACHINE}{launch_index}", "")
+def labels_of(tags: Mapping[str, str], number: int | None) -> dict[str, str]:
+    """Return the labels of the machine with these tags and that number within its call.
+
+    Without a number, they are the labels of all machines of the call, which prove no owner.
+    """
+    own = tags.get(f"{MACHINE}{number}", "")
     pairs = [part.partition("=") for part in own.split()]
     common = {key: value for key, value in tags.items() if not key.startswith(MACHINE)}
     return {**common, **{key: value for key, _, value in pairs}}
@@ -284,6 +295,16 @@ def code_of(error: Exception) -> str:
     if not isinstance(error, ClientError):
         return ""
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def error_class(code: str) -> type[ProviderError]:
+    """Return the class of an error that EC2 returns for a machine that it did not start."""
+    return _CLASSES.get(code, RejectedError)
+
+
+def code_of_cause(error: ProviderError) -> str:
+    """Return EC2's code for the cause of an error."""
+    return code_of(error.__cause__) if isinstance(error.__cause__, Exception) else ""
 
 
 def refusal(error: Exception, what: str, *, changes: bool) -> ProviderError:

@@ -5,7 +5,6 @@ it. So the labels in which they differ are in the metadata, by name: the owner o
 known from the moment it exists.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,7 +15,6 @@ from navarch.core.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
-from navarch.core.ids import Token
 from navarch.core.records import evolve
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.gcp.refusals import of_operation
@@ -27,17 +25,12 @@ from navarch.providers.gcp.translation import (
     machine,
     machine_name,
 )
+from navarch.providers.shared_calls import common_labels
 
 NO_MINIMUM = "VM_MIN_COUNT_NOT_REACHED"
 """The code of an operation that created nothing. Another code beside it has the cause."""
 
 TAKEN = "RESOURCE_ALREADY_EXISTS"
-
-
-def call_token(requests: Sequence[ProvisionRequest]) -> Token:
-    """Return the token of the call for these machines in these zones."""
-    tokens = " ".join((*(request.token for request in requests), *requests[0].zones))
-    return Token(f"shared-{hashlib.sha256(tokens.encode()).hexdigest()[:40]}")
 
 
 def bulk_insert(
@@ -55,11 +48,7 @@ def bulk_insert(
     zone that is not denied.
     """
     first = requests[0]
-    common = {
-        key: value
-        for key, value in first.labels.items()
-        if all(request.labels.get(key) == value for request in requests)
-    }
+    common = common_labels(requests)
     one = machine(
         evolve(first, labels=common),
         settings,

@@ -23,7 +23,7 @@ from navarch.core.ownership import CLUSTER
 from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement, ProvisionRequest
-from navarch.providers.gcp.bulk import bulk_insert, call_token, started_in, why_missing
+from navarch.providers.gcp.bulk import bulk_insert, started_in, why_missing
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.prices import PriceList, Rates
 from navarch.providers.gcp.refusals import already_there, not_there, of_operation
@@ -49,6 +49,7 @@ from navarch.providers.gcp.translation import (
     token_of,
     zone_of,
 )
+from navarch.providers.shared_calls import call_token
 
 LISTING_LAG = timedelta(seconds=30)
 
