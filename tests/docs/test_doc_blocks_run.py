@@ -29,6 +29,8 @@ NOT_RUN = {
     "docs/guides/operations.md: sqlite3": "a program that the project does not install",
     "docs/guides/providers-gcp.md: pip": "needs a package index",
     "docs/guides/providers.md: aws": CLOUD,
+    "docs/guides/providers.md: navarch config set-credentials": CLOUD,
+    "docs/guides/providers.md: navarch serve": ENDLESS,
     "docs/guides/simulator.md: navarch sim run my-scenario.yaml --seeds": "takes minutes",
     "docs/reference/api.md: grpcurl": "a program that the project does not install",
     "docs/reference/configuration.md: navarch serve": ENDLESS,

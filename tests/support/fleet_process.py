@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
@@ -50,14 +50,18 @@ class FleetProcess:
         *,
         token: str | None = None,
         bad_boots: float = 0.0,
-        config: str = CONFIG,
+        config: str | None = CONFIG,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        """`config` is the text of the file, None to serve without one."""
         self.folder = folder
         self.data_dir = folder / "state"
         self.port, self.grpc_port = free_port(), free_port()
         self.token = token
         self.config = folder / "navarch.yaml"
-        self.config.write_text(config.replace("BAD", str(bad_boots)))
+        if config is not None:
+            self.config.write_text(config.replace("BAD", str(bad_boots)))
+        self.environ = dict(environ or {})
         self.log = folder / "serve.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -67,13 +71,12 @@ class FleetProcess:
 
     def start(self) -> float:
         """Start the server; return how long it took to answer."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("NAVARCH_")}
-        if self.token:
-            environment["NAVARCH_AUTH_TOKEN"] = self.token
+        environment = self._environment()
+        file = ["--config", str(self.config)] if self.config.exists() else []
         began = time.monotonic()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self.command(), "--config", str(self.config), "--data-dir", str(self.data_dir)],
+                [*self.command(), *file, "--data-dir", str(self.data_dir)],
                 stdout=log,
                 stderr=log,
                 env=environment,
@@ -124,15 +127,18 @@ class FleetProcess:
             time.sleep(0.05)
 
     def navarch(self, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("NAVARCH_")}
-        if self.token:
-            environment["NAVARCH_AUTH_TOKEN"] = self.token
         return subprocess.run(
             [sys.executable, "-m", "navarch.cli", "-s", self.url, *words],
             input=typed,
             capture_output=True,
             text=True,
             check=False,
-            env=environment,
+            env=self._environment(),
             timeout=120,
         )
+
+    def _environment(self) -> dict[str, str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("NAVARCH_")}
+        if self.token:
+            environment["NAVARCH_AUTH_TOKEN"] = self.token
+        return environment | self.environ

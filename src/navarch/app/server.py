@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -77,8 +77,10 @@ class Running:
     """Whether requests need a token."""
     nodes: int
     """The number of nodes in its store that are not gone."""
-    can_buy: bool
-    """Whether any provider is configured."""
+    providers: Mapping[str, str]
+    """The type of each provider by name."""
+    pools: Sequence[str]
+    """The pools of the configuration."""
 
 
 class Server:
@@ -174,7 +176,8 @@ class Server:
                         grpc=Address(host=grpc.host, port=grpc_server.port),
                         guarded=guarded,
                         nodes=sum(not node.gone for node in store.fleet().nodes.values()),
-                        can_buy=bool(self._config.providers),
+                        providers={x.name: x.type for x in self._providers.accounts(self._config)},
+                        pools=tuple(self._config.pools),
                     )
                 )
 

@@ -9,8 +9,9 @@ from typing import TextIO
 import click
 
 from navarch.cli.commands import Group
-from navarch.cli.credentials import read_credentials, write_credentials
-from navarch.cli.errors import CommandError
+from navarch.cli.credentials import as_environment, read_credentials, write_credentials
+from navarch.cli.errors import FAILED, CommandError
+from navarch.cli.output import Output
 from navarch.cli.session import Session, with_session
 
 
@@ -128,14 +129,15 @@ def _store(
     check: bool,
 ) -> None:
     """Store credentials, after a successful check unless `check` is False."""
+    if endpoint:
+        fields = {**fields, "endpoint": endpoint.rstrip("/")}
     if check:
-        tried = {**fields, "endpoint": endpoint.rstrip("/")} if endpoint else fields
-        click.echo(session.environment.check(provider, tried))
+        click.echo(session.environment.check(provider, fields))
     directory = session.environment.config_dir
     before = read_credentials(directory)
     changed = replace(before, providers={**before.providers, provider: fields})
     path = write_credentials(directory, changed)
-    click.echo(f"Credentials for {provider} stored in {path}")
+    click.echo(f"Credentials for {provider} stored in {path}. Use them with: navarch serve")
 
 
 @config.command("set-token")
@@ -193,8 +195,30 @@ def view(session: Session, file: str | None) -> None:
 
 @config.command("validate")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-def validate(file: str) -> None:
-    """Check whether the control plane accepts FILE, and list its errors."""
-    from navarch.config import load_config, render_verdict
+@with_session
+def validate(session: Session, file: str) -> int:
+    """Check whether the control plane accepts FILE, and list its errors.
 
-    click.echo(render_verdict(file, load_config(file)).rstrip("\n"))
+    As for `navarch serve`, stored credentials count.
+    """
+    from navarch.config import ConfigError, load_config, render_verdict
+
+    environ = session.environment.environ
+    stored = read_credentials(session.environment.config_dir)
+    try:
+        found = load_config(file, environment={**environ, **as_environment(stored, environ)})
+    except ConfigError as error:
+        if session.output is Output.TABLE:
+            raise
+        session.show({"file": file, "valid": False, "problems": error.problems}, str)
+        return FAILED
+    facts = {
+        "file": file,
+        "valid": True,
+        "pools": list(found.pools),
+        "providers": list(found.providers),
+        "nodes_max": sum(pool.max_nodes for pool in found.pools.values()),
+        "warnings": found.warnings,
+    }
+    session.show(facts, lambda _: render_verdict(file, found).rstrip("\n"))
+    return 0

@@ -73,6 +73,9 @@ _VARIABLES: Mapping[str, Mapping[str, str]] = {
 }
 """The environment variable for each stored field, by cloud."""
 
+STORED_VARIABLES = frozenset(name for names in _VARIABLES.values() for name in names.values())
+"""The environment variables that stored credentials can set."""
+
 
 def as_environment(credentials: Credentials, environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return stored credentials as the environment variables of the clouds' SDKs.

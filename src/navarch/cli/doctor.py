@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.credentials import read_credentials
+from navarch.cli.credentials import Credentials, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import CommandError
 from navarch.cli.session import Session, with_session
@@ -175,10 +175,12 @@ def _is_installed(module: str) -> bool:
 def _check_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[DoctorFinding]:
     about = "credentials"
     try:
-        kept = read_credentials(environment.config_dir).providers
+        stored = read_credentials(environment.config_dir)
     except CommandError as error:
         yield DoctorFinding(about, BAD, str(error))
         return
+    kept = stored.providers
+    yield from _check_stored(environment, stored)
     for cloud, names in VARIABLES.items():
         remedy = f"navarch config set-credentials {cloud} --help"
         variable = next((name for name in names if environment.environ.get(name)), None)
@@ -193,6 +195,24 @@ def _check_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[
         else:
             text = f"{cloud}: not stored, and not in the environment"
             yield DoctorFinding(about, NOTE, text, remedy)
+
+
+def _check_stored(environment: CliEnvironment, stored: Credentials) -> Iterator[DoctorFinding]:
+    """Yield a finding for stored credentials that `navarch serve` cannot use without a file."""
+    if not stored.providers:
+        return
+    # Imported late: the schema is large.
+    from navarch.config import default_config
+
+    environ = environment.environ
+    config = default_config({**environ, **as_environment(stored, environ)}, stored.providers)
+    for warning in config.warnings:
+        remedy = f"{warning.remedy}; store them again" if warning.remedy else ""
+        yield DoctorFinding("credentials", BAD, f"{warning.source}: {warning.message}", remedy)
+    for cloud in config.providers:
+        if cloud in EXTRAS and not _is_installed(EXTRAS[cloud][0]):
+            text = f"{cloud}: stored, but navarch[{cloud}] is not installed"
+            yield DoctorFinding("credentials", BAD, text, f"pip install 'navarch[{cloud}]'")
 
 
 def _check_server(session: Session) -> DoctorFinding:

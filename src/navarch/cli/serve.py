@@ -5,7 +5,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,10 +15,13 @@ import structlog
 
 from navarch.api.http.exchange import is_loopback
 from navarch.app.server import Running, Server
-from navarch.cli.credentials import as_environment, read_credentials
+from navarch.catalogue.machines import all_machines
+from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
-from navarch.cli.errors import CommandError, first_cause
+from navarch.cli.errors import first_cause
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
+from navarch.config.kinds import url_remedy
+from navarch.config.provider import FakeConfig
 from navarch.core.errors import NavarchError
 from navarch.core.version import VERSION
 
@@ -39,7 +42,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     "--config",
     "config_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Configuration file.  [default: no pools, default settings]",
+    help="Configuration file.  [default: no pools; the clouds of `navarch config set-credentials`]",
 )
 @click.option(
     "--data-dir",
@@ -49,6 +52,12 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 )
 @click.option("--address", help="Address for HTTP.  [default: :50051]")
 @click.option("--grpc-address", help="Address for gRPC.  [default: :50052]")
+@click.option(
+    "--external-address",
+    envvar="NAVARCH_EXTERNAL_ADDRESS",
+    metavar="URL",
+    help="URL at which machines in a cloud reach this server.",
+)
 @click.option(
     "--auth-token", envvar="NAVARCH_AUTH_TOKEN", help="Bearer token that clients must send."
 )
@@ -64,6 +73,7 @@ def serve(
     data_dir: Path | None,
     address: str | None,
     grpc_address: str | None,
+    external_address: str | None,
     auth_token: str | None,
     standby: bool,
     log_json: bool,
@@ -77,17 +87,28 @@ def serve(
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
-    environment = CliEnvironment()
-    try:
-        stored = read_credentials(environment.config_dir)
-    except CommandError as error:
-        click.echo(f"navarch serve: {error}", err=True)
-        sys.exit(1)
-    os.environ.update(as_environment(stored, os.environ))
+    directory = CliEnvironment().config_dir
+    given = dict(os.environ)
+    if external_address:
+        if remedy := url_remedy(external_address):
+            raise click.BadParameter(f"{external_address!r} is not a URL; {remedy}")
+        # In the environment, so that the rules of the file see it.
+        given["NAVARCH_EXTERNAL_ADDRESS"] = external_address
 
     def read() -> Config:
-        config = load_config(config_file) if config_file else default_config(os.environ)
-        return _overridden(config, address, grpc_address, auth_token)
+        stored = read_credentials(directory)
+        variables = as_environment(stored, given)
+        # Cloud libraries read the credentials from the environment of the process.
+        for name in STORED_VARIABLES.difference(given, variables):
+            os.environ.pop(name, None)
+        os.environ.update(variables)
+        environment = {**given, **variables}
+        config = (
+            load_config(config_file, environment=environment)
+            if config_file
+            else default_config(environment, stored.providers)
+        )
+        return _overridden(config, address, grpc_address, external_address, auth_token)
 
     try:
         config = read()
@@ -154,21 +175,45 @@ def render_banner(running: Running, folder: Path) -> str:
         f"  access   {_WITH_TOKEN if running.guarded else _WITHOUT_TOKEN}",
         f"  state    {folder}, {running.nodes} nodes",
     ]
+    lines += [f"  clouds   {line}" for line in _clouds(running.providers)]
     program = "navarch" if url.endswith(":50051") else f"navarch -s {url}"
-    if not running.can_buy:
-        lines += [
-            "  clouds   none: it monitors machines whose agents register, and launches none.",
-            "           Configure providers in a file, and pass --config FILE.",
-        ]
     lines += ["", "In another terminal:", f"  {program} status"]
-    if running.can_buy:
-        lines += [
-            f"  {program} up --gpus 16 --type h100 --name demo --wait",
-            f"  {program} sim inject demo-0 --xid 79",
-            f"  {program} why node demo-0",
-            f"  {program} down demo",
-        ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  {program} {each}" for each in _next_commands(running))])
+
+
+def _clouds(providers: Mapping[str, str]) -> Iterator[str]:
+    if not providers:
+        yield "none: it monitors machines whose agents register, and launches none. To buy"
+        yield "machines, store credentials with `navarch config set-credentials`, or configure"
+        yield "providers in a file and pass --config FILE; then start the server again."
+        return
+    yield ", ".join(
+        name if name == kind else f"{name} ({kind})" for name, kind in sorted(providers.items())
+    )
+
+
+def _next_commands(running: Running) -> Iterator[str]:
+    """Yield commands that work with the configured providers, with what they cost."""
+    providers = running.providers
+    simulated = sorted(name for name, kind in providers.items() if kind == FakeConfig.type)
+    if simulated:
+        at = f" --provider {simulated[0]}" if len(providers) > 1 else ""
+        yield f"up --gpus 16 --type h100 --name demo{at} --wait"
+        yield "sim inject demo-0 --xid 79"
+        yield "why node demo-0"
+        yield "down demo"
+        return
+    if running.pools:
+        yield f"pool get {running.pools[0]}"
+    sold = [x for x in all_machines() if x.provider in providers.values() and x.usd_per_hour]
+    if sold:
+        yield "offers --mine"
+    if sold and not running.pools:
+        cheapest = min(sold, key=lambda x: (x.usd_per_hour, x.provider, x.instance_type))
+        model = cheapest.gpu_model.lower()
+        cost = f"# about ${cheapest.usd_per_hour:.2f}/h at {cheapest.provider}"
+        yield f"up --gpus {cheapest.gpus} --type {model} --name demo    {cost}"
+        yield "down demo"
 
 
 def refused_urls(config: Config) -> Iterator[str]:
@@ -188,13 +233,19 @@ def refused_urls(config: Config) -> Iterator[str]:
 
 
 def _overridden(
-    config: Config, address: str | None, grpc_address: str | None, auth_token: str | None
+    config: Config,
+    address: str | None,
+    grpc_address: str | None,
+    external_address: str | None,
+    auth_token: str | None,
 ) -> Config:
     server = config.server
     if address:
         server = replace(server, address=address)
     if grpc_address:
         server = replace(server, grpc_address=grpc_address)
+    if external_address:
+        server = replace(server, external_address=external_address)
     if auth_token:
         server = replace(server, auth_token=Secret(auth_token))
     return replace(config, server=server)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from navarch.config.context import Refused, Scope
+from navarch.config.context import Refused, Scope, escape
 from navarch.config.document import (
     Entries,
     Entry,
@@ -128,6 +128,11 @@ class _BlockReader:
             text = self.scope.context.environment.get(variable)
             part = self.scope.within(f"the environment variable {variable}")
             return SECRET.wrap(text, self.scope.home, part) if text else declared.default
+        text = self.scope.context.environment.get(declared.environment)
+        if text:
+            part = self.scope.within(f"the environment variable {declared.environment}")
+            leaf = Leaf(text=escape(text), tag="str", place=part.home, plain=False)
+            return declared.kind.read(leaf, part)
         if is_dataclass(declared.default):
             # A missing block is read as an empty one: the environment may provide its values.
             part = self.scope.within(declared.name)

@@ -1,5 +1,6 @@
 """Loading: files and texts to configurations."""
 
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -16,11 +17,18 @@ from navarch.config.context import (
     Refused,
     Scope,
     TooManyProblems,
+    escape,
     no_files,
 )
 from navarch.config.document import TEXT_MAX, Entries, Tree, is_nothing, parse_document
 from navarch.config.errors import ConfigError, Problem, Source, by_place
-from navarch.config.provider import PROVIDER_TYPES, BareMetalConfig, InventoryConfig
+from navarch.config.provider import (
+    PROVIDER_TYPES,
+    BareMetalConfig,
+    InventoryConfig,
+    LambdaConfig,
+    ProviderConfig,
+)
 from navarch.config.server import ServerConfig
 
 T = TypeVar("T")
@@ -113,37 +121,41 @@ SECRET_MAX = 64 * 1024
 
 
 def load_config(
-    path: str | os.PathLike[str], *, provider_types: Mapping[str, type] = PROVIDER_TYPES
+    path: str | os.PathLike[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    provider_types: Mapping[str, type] = PROVIDER_TYPES,
 ) -> Config:
     """Return the configuration in a file, or raise ConfigError with every problem.
 
-    Variables come from this process's environment.
+    Variables come from `environment`, by default from this process's.
     """
     source = os.fspath(path)
+    environment = os.environ if environment is None else environment
     config = parse_config(
         read_text(source),
         source=source,
         # Absolute, so that paths stay valid when a daemon changes its working directory.
         folder=Path(source).absolute().parent,
-        environment=os.environ,
+        environment=environment,
         read_file=read_secret,
         provider_types=provider_types,
     )
     providers = dict(config.providers)
     for name, provider in providers.items():
         if isinstance(provider, BareMetalConfig) and provider.inventory is not None:
-            hosts = load_inventory(provider.inventory).hosts
+            hosts = load_inventory(provider.inventory, environment=environment).hosts
             providers[name] = replace(provider, hosts=hosts)
     return replace(config, providers=providers)
 
 
-def load_inventory(path: str) -> InventoryConfig:
+def load_inventory(path: str, *, environment: Mapping[str, str] | None = None) -> InventoryConfig:
     """Return the machines in an inventory file, or raise ConfigError with every problem."""
     context = read_context(
         read_text(path),
         source=path,
         folder=Path(path).absolute().parent,
-        environment=os.environ,
+        environment=os.environ if environment is None else environment,
         read_file=read_secret,
     )
     return read_document(InventoryConfig, context, noun="config", label="inventory")
@@ -172,15 +184,57 @@ def parse_config(
     return replace(config, warnings=tuple(sorted(context.warnings, key=by_place)))
 
 
-def default_config(environment: Mapping[str, str] | None = None) -> Config:
-    """Return the configuration without a file: no pools, and the token of the environment."""
+def default_config(
+    environment: Mapping[str, str] | None = None,
+    stored: Mapping[str, Mapping[str, str]] | None = None,
+) -> Config:
+    """Return the configuration without a file: no pools, and the settings of the environment.
+
+    Each cloud in `stored`, which holds the fields of its credentials, becomes a provider. One that
+    cannot is left out with a warning: the others remain usable.
+    """
     context = read_context("", source="the environment", environment=environment)
     scope = Scope(context=context, label="server")
     try:
         server = read_block(ServerConfig, Entries(entries=(), place=scope.home), scope)
     except Refused:
         raise ConfigError(context.problems) from None
-    return Config(server=server)
+    providers: dict[str, ProviderConfig] = {}
+    warnings: list[Problem] = []
+    for cloud, fields in sorted((stored or {}).items()):
+        try:
+            found = _stored_provider(cloud, fields, environment or {})
+        except ConfigError as error:
+            warnings += error.problems
+        else:
+            providers |= found.providers
+            warnings += found.warnings
+    return Config(server=server, providers=providers, warnings=tuple(warnings))
+
+
+_STORED: Mapping[str, tuple[str, ...]] = {
+    "aws": ("region", "endpoint"),
+    "gcp": ("project", "endpoint"),
+    "lambda": ("endpoint",),
+}
+"""By cloud: the stored fields that are keys of its provider. The others are its secrets, which
+come from the environment, as with a file."""
+
+
+def _stored_provider(
+    cloud: str, fields: Mapping[str, str], environment: Mapping[str, str]
+) -> Config:
+    """Return a configuration with the provider of stored credentials, or with a warning."""
+    source = f"stored credentials of {cloud}"
+    remedy = f"navarch config set-credentials {cloud} --help"
+    keys = {name: escape(fields[name]) for name in _STORED.get(cloud, ()) if name in fields}
+    document = json.dumps({"providers": {cloud: {"type": cloud, **keys}}})
+    config = parse_config(document, source=source, environment=environment)
+    provider = config.providers[cloud]
+    if isinstance(provider, LambdaConfig) and provider.api_key is None:
+        missing = Problem(source=source, message="the API key is missing", remedy=remedy)
+        return Config(warnings=(missing,))
+    return config
 
 
 def read_secret(path: Path) -> FileText:

@@ -288,6 +288,7 @@ class ServerConfig:
         "the URL at which nodes reach the server; derived from `address` if left out, but "
         "required for `cloud_init` at AWS, GCP and Lambda",
         default=None,
+        environment="NAVARCH_EXTERNAL_ADDRESS",
     )
     data_dir: str | None = key(
         PATH,

@@ -234,3 +234,31 @@ def test_config_validate_and_config_view_accept_a_file(tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["pools"]["training"]["max_nodes"] == 2
     assert broken.exit_code == 1
     assert f"{bad}:3:" in broken.stderr
+
+
+def test_config_validate_writes_its_verdict_as_json(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(GOOD)
+    bad.write_text(GOOD.replace("max_nodes", "max_nods"))
+
+    valid = run_cli(tmp_path, f"config validate {good} -o json").results[0]
+    broken = run_cli(tmp_path, f"config validate {bad} -o json").results[0]
+
+    assert json.loads(valid.stdout)["valid"] is True
+    assert json.loads(valid.stdout)["pools"] == ["training"]
+    assert broken.exit_code == 1
+    found = json.loads(broken.stdout)
+    assert found["valid"] is False
+    assert found["problems"][0]["place"]["line"] == 3
+
+
+def test_config_validate_counts_stored_credentials(tmp_path: Path) -> None:
+    file = tmp_path / "navarch.yaml"
+    file.write_text("providers: {lambda: {type: lambda}}\n")
+    without = run_cli(tmp_path, f"config validate {file}").results[0]
+    run_cli(tmp_path, "config set-credentials lambda --no-check --api-key-file -", stdin="hush")
+    stored = run_cli(tmp_path, f"config validate {file}").results[0]
+
+    assert "LAMBDA_API_KEY environment variable is required" in without.stdout
+    assert "warning" not in stored.stdout
+    assert "hush" not in stored.output

@@ -84,7 +84,7 @@ def test_only_an_accepted_key_is_stored(tmp_path: Path) -> None:
     assert right.exit_code == 0, right.output
     assert "Lambda accepts the key: 1 instance types" in right.stdout
     assert SECRET not in right.output
-    assert kept(tmp_path) == {"lambda": {"api_key": SECRET}}
+    assert kept(tmp_path) == {"lambda": {"api_key": SECRET, "endpoint": url}}
     assert (tmp_path / "navarch" / "credentials.json").stat().st_mode & 0o077 == 0
 
 

@@ -1,5 +1,6 @@
 """The text that `navarch serve` prints on start."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,13 +8,17 @@ from typing import Any
 import pytest
 
 from navarch.app.servers import Address
+from navarch.catalogue.machines import all_machines
 from navarch.cli.serve import refused_urls, render_banner
 from navarch.config import parse_config
+
+NO_PROVIDERS: Mapping[str, str] = {}
 
 
 def banner(
     *,
-    can_buy: bool = True,
+    providers: Mapping[str, str] = NO_PROVIDERS,
+    pools: Sequence[str] = (),
     guarded: bool = True,
     http: str = "127.0.0.1",
     port: int = 50051,
@@ -24,7 +29,8 @@ def banner(
         grpc=Address(host=grpc, port=50052),
         guarded=guarded,
         nodes=0,
-        can_buy=can_buy,
+        providers=providers,
+        pools=pools,
     )
     return render_banner(running, Path("state"))
 
@@ -34,12 +40,65 @@ def line_of(text: str, name: str) -> str:
     return found.split(maxsplit=1)[1]
 
 
-@pytest.mark.parametrize("can_buy", [False, True])
-def test_the_banner_suggests_up_only_if_the_server_can_launch_machines(can_buy: bool) -> None:
-    text = banner(can_buy=can_buy)
+def test_the_banner_of_a_server_without_providers_names_both_ways_to_add_them() -> None:
+    text = banner()
 
-    assert ("navarch up " in text) is can_buy
-    assert ("--config FILE" in text) is not can_buy
+    assert "navarch up " not in text
+    assert "navarch config set-credentials" in text
+    assert "--config FILE" in text
+
+
+def test_the_banner_of_a_simulated_cloud_suggests_a_fault() -> None:
+    text = banner(providers={"fake": "fake"})
+
+    assert "  navarch up --gpus 16 --type h100 --name demo --wait" in text.splitlines()
+    assert "  navarch sim inject demo-0 --xid 79" in text.splitlines()
+
+
+def test_the_banner_keeps_the_suggested_machines_in_the_simulated_cloud() -> None:
+    text = banner(providers={"lambda": "lambda", "lab": "fake"})
+
+    assert "  navarch up --gpus 16 --type h100 --name demo --provider lab --wait" in text
+
+
+@pytest.mark.parametrize(
+    ("providers", "at"),
+    [
+        ({"aws": "aws", "gcp": "gcp", "lambda": "lambda"}, ("aws", "gcp", "lambda")),
+        ({"east": "aws"}, ("aws",)),
+        ({"lambda": "lambda"}, ("lambda",)),
+    ],
+)
+def test_the_banner_of_a_real_cloud_suggests_its_cheapest_machine_with_the_price(
+    providers: Mapping[str, str], at: tuple[str, ...]
+) -> None:
+    text = banner(providers=providers)
+
+    (up,) = (line for line in text.splitlines() if line.startswith("  navarch up "))
+    cheapest = min(
+        machine.usd_per_hour
+        for machine in all_machines()
+        if machine.provider in at and machine.usd_per_hour
+    )
+    assert f"${cheapest:.2f}/h" in up
+    assert "  navarch offers --mine" in text.splitlines()
+    assert "inject" not in text
+
+
+@pytest.mark.parametrize("providers", [{"aws": "aws"}, {"racks": "baremetal"}])
+def test_the_banner_of_a_server_with_pools_suggests_no_purchase(
+    providers: Mapping[str, str],
+) -> None:
+    text = banner(providers=providers, pools=["training"])
+
+    assert "  navarch pool get training" in text.splitlines()
+    assert "navarch up " not in text
+
+
+def test_the_banner_names_the_clouds() -> None:
+    text = banner(providers={"lambda": "lambda", "east": "aws"})
+
+    assert line_of(text, "clouds") == "east (aws), lambda"
 
 
 @pytest.mark.parametrize(

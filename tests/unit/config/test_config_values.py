@@ -9,7 +9,7 @@ import pytest
 
 from navarch.config import ConfigError, FileText, Secret, default_config, load_config, parse_config
 from navarch.config.context import BadVariable, interpolate
-from navarch.config.provider import LambdaConfig
+from navarch.config.provider import AwsConfig, GcpConfig, LambdaConfig
 
 POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"
 
@@ -214,3 +214,64 @@ def test_an_unreadable_file_is_one_problem(tmp_path: Path, make: object, reason:
 
 def test_a_byte_order_mark_is_accepted() -> None:
     assert parse_config("\ufeff" + POOL).pools["p"].max_nodes == 1
+
+
+def test_stored_credentials_become_providers_without_a_file() -> None:
+    stored = {
+        "lambda": {"api_key": "hush", "endpoint": "http://127.0.0.1:1"},
+        "aws": {"profile": "ops", "region": "eu-central-1"},
+        "gcp": {"project": "${mine}", "key_file": "/key.json"},
+    }
+
+    config = default_config({"LAMBDA_API_KEY": "hush"}, stored)
+
+    assert config.warnings == ()
+    assert config.pools == {}
+    assert config.providers == {
+        "aws": AwsConfig(name="aws", region="eu-central-1"),
+        "gcp": GcpConfig(name="gcp", project="${mine}"),
+        "lambda": LambdaConfig(
+            name="lambda", api_key=Secret("hush"), endpoint="http://127.0.0.1:1"
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("cloud", "fields", "named"),
+    [
+        ("lambda", {}, "API key is missing"),
+        ("gcp", {"key_file": "/key.json"}, "project is required"),
+        ("aws", {"endpoint": "nowhere"}, 'not "nowhere"'),
+        ("azure", {"key": "hush"}, "unknown provider type"),
+    ],
+)
+def test_stored_credentials_that_cannot_be_used_are_named_and_leave_the_others(
+    cloud: str, fields: dict[str, str], named: str
+) -> None:
+    stored = {cloud: fields, "aws" if cloud != "aws" else "gcp": {"project": "p"}}
+
+    config = default_config({}, stored)
+
+    (warning,) = config.warnings
+    assert f"stored credentials of {cloud}" in str(warning)
+    assert named in str(warning)
+    assert "hush" not in str(warning)
+    assert cloud not in config.providers
+    assert len(config.providers) == 1
+
+
+def test_the_external_address_comes_from_the_file_then_the_environment() -> None:
+    environment = {"NAVARCH_EXTERNAL_ADDRESS": "https://env.example"}
+
+    def address(text: str) -> str | None:
+        return parse_config(text + POOL, environment=environment).server.external_address
+
+    assert address("server: {external_address: https://file.example}\n") == "https://file.example"
+    assert address("server: {}\n") == "https://env.example"
+    assert address("") == "https://env.example"
+    assert default_config(environment).server.external_address == "https://env.example"
+
+
+def test_an_external_address_of_the_environment_that_is_no_url_is_refused() -> None:
+    with pytest.raises(ConfigError, match="environment variable NAVARCH_EXTERNAL_ADDRESS must be"):
+        parse_config(POOL, environment={"NAVARCH_EXTERNAL_ADDRESS": "example.com"})
