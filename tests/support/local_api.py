@@ -29,6 +29,7 @@ from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
+from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService, HeldService
@@ -127,6 +128,7 @@ def build_local_api(
         join_tokens=JoinService(clock, store),
         jobs=JobService(clock, store, InlineOffload(), Scheduling),
         fleet_health=FleetHealthService(clock, store),
+        adoption=AdoptionService(clock, store),
     )
     return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, injected)
 

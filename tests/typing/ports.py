@@ -18,6 +18,7 @@ from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey
 from navarch.hosts.metadata.watch import SourceWatch
 from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
+from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import AgentApi, Joins, Link
 from navarch.ports.api import FleetApi, JobApi
 from navarch.ports.checks import Diagnostics
@@ -46,6 +47,7 @@ from navarch.providers.docker import Docker
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.simulated import SimulatedCloud
+from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import HeldService
@@ -133,6 +135,10 @@ def jobs(service: JobService, client: HttpFleetClient) -> tuple[JobApi, JobApi]:
 
 
 def held(service: HeldService, client: HttpFleetClient) -> tuple[HeldApi, HeldApi]:
+    return service, client
+
+
+def adoption(service: AdoptionService, client: HttpFleetClient) -> tuple[AdoptionApi, AdoptionApi]:
     return service, client
 
 

@@ -16,7 +16,12 @@ from navarch.control.health.witnesses import (
     WitnessController,
     WorkloadWitness,
 )
-from navarch.control.housekeeping import AlertController, HousekeepingController, SnapshotController
+from navarch.control.housekeeping import (
+    AlertController,
+    HostRetentionController,
+    HousekeepingController,
+    SnapshotController,
+)
 from navarch.control.jobs import HeldReadings, JobAwareNotifier, JobController
 from navarch.control.nodes.bringup import BringUp, BringUpController
 from navarch.control.nodes.controller import CommandController
@@ -49,6 +54,7 @@ from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEG
 from navarch.core.witness import PeerProbes
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
+from navarch.fleet.host_retention import KEEP_HOSTS
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.engine import PolicySet
@@ -154,6 +160,8 @@ class ControlPlaneParts:
     """How nodes probe others that are silent, read in every round."""
     on_probe: Callable[[NodeId], None] = lambda _: None
     """Called with each node that is to probe others."""
+    host_retention: Callable[[], timedelta | None] = lambda: KEEP_HOSTS
+    """How long silent hosts that registered by themselves are kept; None for ever."""
     metrics: Metrics = field(default_factory=NoMetrics)
     strict: bool = False
     """Lets a bug in a controller or a remediator end the whole process instead of one round: right
@@ -218,6 +226,7 @@ class ControlPlaneParts:
             self._sizing(budgets),
             *self._node_controllers(operations, observations),
             HousekeepingController(clock, store),
+            HostRetentionController(clock, store, self.host_retention),
             EmptinessController(clock, store, self.readings, is_scaled=self._is_scaled),
             JobController(
                 clock,

@@ -54,6 +54,7 @@ from navarch.core.pool import Pool
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
+from navarch.service.adoption import AdoptionService
 from navarch.service.agents import Timing
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.joining import BringUpService, EvidenceService, JoinService
@@ -244,6 +245,7 @@ class Server:
             joins=joins,
             join_tokens=joins,
             fleet_health=FleetHealthService(self._clock, store),
+            adoption=AdoptionService(self._clock, store),
             link=link_name(opened.http, "http"),
         )
         return HttpServer(
@@ -332,6 +334,7 @@ class Server:
             own_user_data=self._has_own_user_data,
             scheduler_offload=threads,
             peer_probes=lambda: to_peer_probes(self._config.server.peer_probes),
+            host_retention=lambda: self._config.server.forget_hosts_after or None,
         )
 
     def _lease_of(self, pool: PoolName) -> timedelta | None:

@@ -41,6 +41,7 @@ ENTRIES = {
     "drain": entry("nodes:drain", NODES, "Move work off nodes, and keep the nodes."),
     "terminate": entry("nodes:terminate", NODES, "Drain nodes and terminate their machines."),
     "override": entry("nodes:override", NODES, "Declare nodes healthy despite failed checks."),
+    "node": entry("nodes:node", NODES, "Forget hosts that registered by themselves."),
     "health": entry("status:health", NODES, "Show the health of the fleet, or of one node."),
     "diag": entry("diag:diag", NODES, "Run checks or GPU tests on a node."),
     "held": entry("held:held", NODES, "List and release held-back actions."),

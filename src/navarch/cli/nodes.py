@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import click
 
-from navarch.cli.commands import Command
+from navarch.cli.commands import Command, Group
 from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.confirm import confirm_termination, yes_option
 from navarch.cli.errors import NOT_ALLOWED, CommandError, describe_error, refuse_over_grpc
@@ -25,6 +25,7 @@ from navarch.core.errors import NavarchError
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
+from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import JoinApi
 from navarch.ports.api import FleetApi, NodeView, Query
 
@@ -161,6 +162,8 @@ def _for_each_node(
     names: Sequence[str],
     outcome: str | Callable[[NodeView], str],
     act: Callable[[FleetApi, NodeId], Awaitable[NodeView]],
+    *,
+    warn: bool = True,
 ) -> int:
     """Apply `act` to each node, continuing after errors; return the first error's exit code."""
     done: list[NodeView] = []
@@ -168,7 +171,8 @@ def _for_each_node(
 
     async def act_on_all(api: FleetApi) -> None:
         for name in map(NodeId, names):
-            await _warn_if_stale(session, api, name)
+            if warn:
+                await _warn_if_stale(session, api, name)
             try:
                 done.append(await act(api, name))
             except NavarchError as error:
@@ -205,6 +209,34 @@ async def _warn_if_stale(session: Session, api: FleetApi, name: NodeId) -> None:
             f"Warning: node {name} last heartbeat was {duration(silent)} ago (may be offline)",
             err=True,
         )
+
+
+@click.group("node", cls=Group)
+def node() -> None:
+    """Commands on machines that Navarch did not buy."""
+
+
+@node.command("forget", cls=Command)
+@NODES
+@reason_option
+@with_session
+def forget(session: Session, nodes: tuple[str, ...], reason: str) -> int:
+    """Remove self-registered nodes whose hosts no longer report.
+
+    The machines are not touched. An agent that reports again registers a new node. A node that
+    still reports, or that Navarch bought, is refused.
+    """
+    return _for_each_node(
+        session,
+        nodes,
+        "forgotten",
+        lambda api, name: _adoption_api(api).forget(name, reason=reason),
+        warn=False,
+    )
+
+
+def _adoption_api(api: FleetApi) -> AdoptionApi:
+    return api if isinstance(api, AdoptionApi) else refuse_over_grpc("forgotten nodes are")
 
 
 @click.command("ssh", cls=Command, context_settings={"ignore_unknown_options": False})

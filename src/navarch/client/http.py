@@ -223,6 +223,10 @@ class HttpFleetClient:
         found: JoinPass = await self._request("POST", path, JoinPass, asked)
         return found.token
 
+    async def forget(self, node: NodeId, *, reason: str) -> NodeView:
+        """Remove a self-registered node whose host no longer reports."""
+        return await self._act(node, "forget", reason)
+
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the evidence bundles of a node, newest first."""
         return await self._list(f"/v1/nodes/{_segment(node)}/evidence", EvidenceNote)

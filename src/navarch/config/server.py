@@ -10,6 +10,7 @@ from navarch.config.kinds import (
     ADDRESS,
     BOOLEAN,
     DURATION,
+    DURATION_OR_ZERO,
     HEADER,
     PATH,
     SECRET,
@@ -23,6 +24,7 @@ from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
 from navarch.core.launch import Refusal
 from navarch.core.witness import PeerProbes
+from navarch.fleet.host_retention import KEEP_HOSTS
 
 QUERY = Text(noun="a PromQL query", example='sum(jobs{pool="$pool"})')
 
@@ -314,6 +316,12 @@ class ServerConfig:
     )
     health_check_interval: timedelta = key(
         DURATION, "how often agents check their GPUs", default=timedelta(seconds=60)
+    )
+    forget_hosts_after: timedelta = key(
+        DURATION_OR_ZERO,
+        "how long a silent host that registered by itself is kept before it is forgotten; "
+        "`0s` keeps it for ever",
+        default=KEEP_HOSTS,
     )
     autoscale_interval: timedelta = key(
         DURATION,

@@ -8,8 +8,9 @@ from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.event import Event
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
+from navarch.fleet.host_retention import forget_silent_hosts, silent_since
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import AlertNotifier
 from navarch.ports.store import Committed, Store
@@ -149,9 +150,57 @@ class HousekeepingController(Controller):
             await self._store.prune(now - JOURNAL_KEEP)
             self.queue.add_at(JOURNAL, now + PRUNE_EVERY)
         fleet = self._store.fleet()
-        known = [name for name in keys if name in fleet.nodes]
-        if known:
-            await self._store.commit(Change(forget_nodes=known), based_on=fleet.revision)
+        # The agent of a forgotten host may have registered a new node of the same name.
+        known = [fleet.nodes[name] for name in keys if name in fleet.nodes]
+        gone = [node for node in known if node.gone]
+        past = [node.id for node in gone if now >= node.since + KEEP]
+        for node in gone:
+            if node.id not in past:
+                self.queue.add_at(node.id, node.since + KEEP)
+        if past:
+            await self._store.commit(Change(forget_nodes=past), based_on=fleet.revision)
+
+
+RETENTION_CHECK_EVERY = timedelta(hours=1)
+"""A shorter retention in a reloaded configuration is applied this much late at worst."""
+
+HOSTS = "hosts"
+
+
+class HostRetentionController(Controller):
+    """Forgets self-registered nodes whose hosts have been silent for too long."""
+
+    name = "host-retention"
+
+    def __init__(
+        self, clock: Clock, store: Store, retention: Callable[[], timedelta | None]
+    ) -> None:
+        """`retention` returns how long silent hosts are kept; None for ever."""
+        super().__init__(clock, store)
+        self._retention = retention
+        # After a restart every host has this long to report before it may be forgotten.
+        self._look_again(store.fleet())
+
+    def on_commit(self, committed: Committed) -> None:
+        """Queue a round when a host has become silent."""
+        if any(silent_since(node) is not None for node in committed.change.nodes):
+            self.queue.add_by(HOSTS, self._clock.now() + RETENTION_CHECK_EVERY)
+
+    async def reconcile(self, _keys: Sequence[str]) -> None:
+        """Forget the hosts that are due, and look again when the next one may be."""
+        now, fleet, retention = self._clock.now(), self._store.fleet(), self._retention()
+        forgotten = forget_silent_hosts(fleet.nodes.values(), retention, now=now)
+        if forgotten:
+            change = Change(
+                nodes=[node for node, _ in forgotten], events=[event for _, event in forgotten]
+            )
+            fleet = await self._store.commit(change, based_on=fleet.revision)
+        self._look_again(fleet)
+
+    def _look_again(self, fleet: Fleet) -> None:
+        """Queue the next round if there is a silent host."""
+        if any(silent_since(node) is not None for node in fleet.nodes.values()):
+            self.queue.add_at(HOSTS, self._clock.now() + RETENTION_CHECK_EVERY)
 
 
 SNAPSHOT_EVERY = timedelta(seconds=10)

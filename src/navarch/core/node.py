@@ -245,6 +245,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.provider or ''}/{named}" if named else ""
 
     @property
+    def self_registered(self) -> bool:
+        """Whether its agent registered a machine that Navarch did not buy and cannot terminate."""
+        return self.launch is None and self.registered_at is not None
+
+    @property
     def gone(self) -> bool:
         """Whether the machine no longer exists, if it ever did."""
         return self.phase is Phase.GONE

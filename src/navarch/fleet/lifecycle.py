@@ -96,6 +96,16 @@ def gone(node: Node, reason: str, *, now: datetime) -> Node:
     return node.move_to(Phase.GONE, at=now, launch=launch, retiring=retiring)
 
 
+def forgotten(node: Node, reason: str, *, now: datetime) -> tuple[Node, Event]:
+    """Return a self-registered node whose host is no longer part of the fleet.
+
+    Its machine is not touched. An agent that reports again registers a new node of that name.
+    """
+    assert node.self_registered, f"{node.id} was bought"
+    after = gone(node, reason, now=now)
+    return after, node_event(after, "node.forgotten", reason, now=now)
+
+
 def node_event(
     node: Node, kind: str, reason: str, *, now: datetime, because: tuple[Subject, ...] = ()
 ) -> Event:

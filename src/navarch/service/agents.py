@@ -203,7 +203,7 @@ class AgentService:
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
         """Record that `node` is alive; return the commands that it has not received."""
         known = self._store.fleet().nodes.get(node)
-        if known is None or known.registered_at is None:
+        if known is None or known.registered_at is None or _is_forgotten(known):
             raise NotFoundError(f"node not found: {node}")
         if known.gone:
             # The sample is dropped, not refused: a refused agent considers itself cut off, and
@@ -236,7 +236,7 @@ class AgentService:
     async def _report_health(self, name: NodeId, report: HealthReport) -> NodeStatus | None:
         fleet = self._store.fleet()
         node = fleet.nodes.get(name)
-        if node is None or node.registered_at is None:
+        if node is None or node.registered_at is None or _is_forgotten(node):
             raise NotFoundError(f"node not found: {name}")
         if node.gone or _is_repeated(node, report):
             return node_status(node)
@@ -265,7 +265,7 @@ class AgentService:
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Record readings that arrive late."""
         known = self._store.fleet().nodes.get(node)
-        if known is None or known.registered_at is None:
+        if known is None or known.registered_at is None or _is_forgotten(known):
             raise NotFoundError(f"node not found: {node}")
         if not known.gone:
             self._liveness.record_late_samples(node, samples)
@@ -310,12 +310,20 @@ class AgentService:
         await self._store.commit(change, based_on=fleet.revision)
 
     def _find(self, fleet: Fleet, name: NodeId) -> Node | None:
-        """Return the node of that name, or the one whose machine has that name at its provider."""
+        """Return the node of that name, or the one whose machine has that name at its provider.
+
+        The agent of a forgotten host registers a new node.
+        """
         node = fleet.nodes.get(name)
-        if node is not None:
+        if node is not None and not _is_forgotten(node):
             return node
         known = self._index.node_of(InstanceId(name))
         return None if known is None else fleet.nodes.get(known)
+
+
+def _is_forgotten(node: Node) -> bool:
+    """Return whether the agent of a forgotten host, if it reports again, must register anew."""
+    return node.gone and node.self_registered
 
 
 def _is_repeated(node: Node, report: HealthReport) -> bool:

@@ -42,6 +42,7 @@ from navarch.api.http.fleet import fleet_routes
 from navarch.api.http.jobs import job_routes
 from navarch.api.http.nodes import (
     EvidenceKeeper,
+    adoption_routes,
     bringup_routes,
     evidence_routes,
     fleet_health_routes,
@@ -54,6 +55,7 @@ from navarch.api.http.scrape import Scrapes
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
+from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import AgentApi, JoinApi, Joins
 from navarch.ports.api import FleetApi, JobApi
 from navarch.ports.clock import Clock, Entropy
@@ -100,6 +102,7 @@ def build_http_app(
     joins: Joins | None = None,
     join_tokens: JoinApi | None = None,
     fleet_health: FleetHealthApi | None = None,
+    adoption: AdoptionApi | None = None,
     link: str = "",
 ) -> "HttpApp":
     """Return the ASGI application.
@@ -118,6 +121,7 @@ def build_http_app(
         *(bringup_routes(bringups) if bringups is not None else ()),
         *(join_routes(join_tokens) if join_tokens is not None else ()),
         *(fleet_health_routes(fleet_health) if fleet_health is not None else ()),
+        *(adoption_routes(adoption) if adoption is not None else ()),
     ]
     return HttpApp(
         clock,

@@ -10,11 +10,13 @@ from navarch.core.bringup import BringUpLog
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import Evidence, EvidenceNote
 from navarch.core.recovery import Recovery
+from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import JoinApi
+from navarch.ports.api import NodeView
 from navarch.ports.evidence import EvidenceApi, EvidenceDesk
 from navarch.ports.fleet_health import FleetHealth, FleetHealthApi, HeldApi, HeldNode
 from navarch.ports.shell import BringUpApi
-from navarch.wire.bodies import Items, JoinPass, JoinRequest, Release
+from navarch.wire.bodies import Items, JoinPass, JoinRequest, Reason, Release
 
 
 class EvidenceKeeper(EvidenceApi, EvidenceDesk, Protocol):
@@ -72,6 +74,17 @@ def join_routes(joins: JoinApi) -> list[Route]:
     # Not a GET: the reply is a secret that no cache may keep.
     summary = "Issue the join token of a node's machine"
     return [post("/v1/nodes/{node}/join-token", summary, issue, JoinPass, JoinRequest)]
+
+
+def adoption_routes(adoption: AdoptionApi) -> list[Route]:
+    """Return every operation of AdoptionApi."""
+
+    async def forget(request: Request) -> NodeView:
+        reason = request.json(Reason).reason
+        return await adoption.forget(NodeId(request.names["node"]), reason=reason)
+
+    summary = "Remove a self-registered node whose host no longer reports"
+    return [post("/v1/nodes/{node}:forget", summary, forget, NodeView, Reason)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,12 @@ class Checkers:
         self._watched = after.revision
         had: dict[PoolName, Tally] = {}
         shrinks: set[PoolName] = set()
-        for old, node in committed.moved:
+        for former, node in committed.moved:
+            # The agent of a forgotten host registers a new node of the same name.
+            forgotten = former is not None and former.gone and former.self_registered
+            old = None if forgotten else former
+            if forgotten:
+                self.born.pop(node.id, None)
             if old is None or old.created_at is not node.created_at:
                 self._check_birth(node)
             if old is not None:
