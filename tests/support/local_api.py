@@ -28,6 +28,7 @@ from navarch.core.pool import Pool
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Registration
+from navarch.ports.api import FailingController
 from navarch.ports.store import Store
 from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService, Timing
@@ -85,6 +86,7 @@ def build_local_api(
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
     policies: Callable[[], PolicySet] | None = None,
     per_gpu: bool = True,
+    failing: Sequence[FailingController] = (),
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -99,6 +101,7 @@ def build_local_api(
         offerings=_offerings,
         inject=_injecting(store, injected),
         missing_agent=missing_agent,
+        failing=lambda: failing,
     )
     agents = AgentService(
         clock,

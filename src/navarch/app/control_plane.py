@@ -71,7 +71,9 @@ class Plane(ControlPlaneParts):
             strategies=lambda: (*BUILT_IN, *self.opinions.remediators),
             missing_agent=self.missing_agent,
             is_configured=self.is_configured,
+            failing=lambda: [] if self._runtime is None else self._runtime.failing(),
         )
+        self._runtime: Runtime | None = None
         self.jobs = JobService(
             self.clock, self.store, self.scheduler_offload, self.opinions.scheduling
         )
@@ -82,7 +84,7 @@ class Plane(ControlPlaneParts):
         """Keep the fleet as it should be, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             operations = OperationRunner(self.clock, self.entropy, tasks, strict=self.strict)
-            runtime = Runtime(
+            self._runtime = runtime = Runtime(
                 self.clock,
                 self.entropy,
                 self.controllers(operations),
@@ -94,6 +96,7 @@ class Plane(ControlPlaneParts):
                 await runtime.run()
             finally:
                 leave()
+                self._runtime = None
 
     def _on_commit(self, committed: Committed) -> None:
         """Advance the state that controllers and services share, before any of them reads it."""

@@ -145,6 +145,21 @@ class PoolView:
     price_per_hour: Decimal
     note: str
     """Why it has not reached its size, if it has not."""
+    degraded: int = 0
+    paused: str = ""
+    """Why purchases or automatic actions wait, and for what; empty if none do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingController:
+    """A controller with a last round that failed. It is tried again, with growing pauses."""
+
+    name: str
+    error: str
+    times: int
+    """The number of failures in a row."""
+    since: datetime
+    retry_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +175,12 @@ class FleetStatus:
     gpus: int
     price_per_hour: Decimal
     recent: tuple[Recorded, ...]
+    nodes_by_health: Mapping[str, int] = field(default_factory=dict)
+    """The number of registered nodes by health."""
+    open_incidents: int = 0
+    incidents: tuple[Incident, ...] = ()
+    """The newest open incidents."""
+    failing: tuple[FailingController, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The API for operators, in-process."""
 
+from collections import Counter
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -12,6 +13,7 @@ from collections.abc import (
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from heapq import nlargest
 from typing import Protocol, TypeVar
 
 from navarch.control.pools.ledger import Ledger
@@ -46,6 +48,7 @@ from navarch.ports.api import (
     Capacity,
     CostBy,
     CostReport,
+    FailingController,
     FleetStatus,
     InstanceView,
     NodeDetail,
@@ -85,7 +88,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 RECENT = 10
-"""The number of events on the status screen."""
+"""The number of events, and of open incidents, on the status screen."""
 
 COMMAND_EXPIRES = timedelta(hours=1)
 
@@ -135,11 +138,13 @@ class FleetService:
         missing_agent: Callable[[Pool], str | None] = lambda _: None,
         boots: Callable[[], BootWatch] = lambda: AS_CONFIGURED,
         is_configured: Callable[[PoolName], bool] = lambda _: False,
+        failing: Callable[[], Sequence[FailingController]] = lambda: (),
     ) -> None:
         """`missing_agent` returns why no agent would start on the machines of a pool.
 
         `is_configured` returns whether the configuration file decides what a pool buys.
-        `boots` returns what decides how long machines are waited for.
+        `boots` returns what decides how long machines are waited for, `failing` the controllers
+        that fail.
         """
         self._clock = clock
         self._entropy = entropy
@@ -156,12 +161,15 @@ class FleetService:
         self._missing_agent = missing_agent
         self._boots = boots
         self._is_configured = is_configured
+        self._failing = failing
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
         fleet = self._store.fleet()
         pools = tuple(await self.list_pools())
         living = [node for node in fleet.nodes.values() if not node.gone]
+        registered = [node for node in living if node.registered_at]
+        incidents = [incident for incident in fleet.incidents.values() if incident.is_open]
         newest = await self._store.events(after_revision=max(fleet.revision - RECENT, 0))
         return FleetStatus(
             cluster=self._store.cluster.id,
@@ -170,9 +178,13 @@ class FleetService:
             now=self._clock.now(),
             pools=pools,
             nodes_by_status=count_by_status(fleet),
-            gpus=sum(gpus_of(node) for node in living if node.registered_at),
+            gpus=sum(gpus_of(node) for node in registered),
             price_per_hour=sum((pool.price_per_hour for pool in pools), Decimal(0)),
             recent=tuple(newest[-RECENT:]),
+            nodes_by_health=dict(sorted(Counter(str(x.health) for x in registered).items())),
+            open_incidents=len(incidents),
+            incidents=tuple(nlargest(RECENT, incidents, key=_newest)),
+            failing=tuple(self._failing()),
         )
 
     async def list_nodes(self, query: Query) -> Page[NodeView]:
@@ -484,7 +496,7 @@ class FleetService:
             for incident in self._store.fleet().incidents.values()
             if (node is None or node in incident.nodes) and (incident.is_open or not only_open)
         ]
-        return sorted(found, key=lambda i: (i.opened_at, i.id), reverse=True)[:limit]
+        return sorted(found, key=_newest, reverse=True)[:limit]
 
     async def get_incident(self, incident: IncidentId) -> Incident:
         """Return one incident with all its symptoms."""
@@ -538,6 +550,10 @@ class FleetService:
     def _show_node(self, fleet: Fleet, name: NodeId) -> NodeView | None:
         node = fleet.nodes.get(name)
         return None if node is None else self._node_view(fleet, node)
+
+
+def _newest(incident: Incident) -> tuple[datetime, IncidentId]:
+    return incident.opened_at, incident.id
 
 
 def _matching(fleet: Fleet, query: Query) -> Iterator[Node]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
+from navarch.core.limits import PAUSED
 from navarch.core.node import Node, Phase, instance_state, node_status
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
@@ -100,6 +101,8 @@ def pool_view(pool: Pool, nodes: Iterable[Node], obstacle: str | None = None) ->
             Decimal(0),
         ),
         note=_note(pool, present, obstacle),
+        degraded=sum(node.counts and node.health is Health.DEGRADED for node in present),
+        paused=_paused(pool).removeprefix(PAUSED),
     )
 
 
@@ -146,13 +149,18 @@ def _message(node: Node) -> str:
     }.get(node.phase, node.cordoned or explain(node.conditions))
 
 
+def _paused(pool: Pool) -> str:
+    """Return why purchases or automatic actions of `pool` wait; empty if none do."""
+    if pool.deleted:
+        return ""
+    return why_paused(pool) or "; ".join(filter(None, (pool.braked, pool.held)))
+
+
 def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
     if pool.deleted:
         return f"being deleted: {len(present)} machines left"
-    if (paused := why_paused(pool)) is not None:
+    if paused := _paused(pool):
         return paused
-    if pool.braked is not None or pool.held is not None:
-        return "; ".join(filter(None, (pool.braked, pool.held)))
     staying = [node for node in present if node.counts]
     missing = pool.size - len(staying)
     waiting = [node for node in staying if node.waiting]

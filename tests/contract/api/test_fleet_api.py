@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -20,7 +20,7 @@ from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
 from navarch.core.recovery import CommandKind, CommandStatus
-from navarch.ports.api import Capacity, FleetApi, PoolSpec, Query, Update
+from navarch.ports.api import Capacity, FailingController, FleetApi, PoolSpec, Query, Update
 
 Story = Callable[[FleetApi, LocalApi], Awaitable[None]]
 
@@ -40,10 +40,20 @@ SPEC = PoolSpec(
     boot_deadline=timedelta(minutes=7, microseconds=5),
 )
 
+FAILING = (
+    FailingController(
+        name="observation/sim",
+        error="the credentials were refused",
+        times=3,
+        since=datetime(2026, 3, 1, tzinfo=UTC),
+        retry_at=datetime(2026, 3, 1, 0, 5, tzinfo=UTC),
+    ),
+)
+
 
 def run_story(protocol: str, story: Story) -> None:
     async def run() -> None:
-        local = build_local_api(token=TOKEN)
+        local = build_local_api(token=TOKEN, failing=FAILING)
         if protocol == "in-process":
             await story(local.fleet, local)
             return
@@ -257,9 +267,13 @@ def test_machines_are_listed(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_status_is_the_same_over_every_protocol(protocol: str) -> None:
     async def story(fleet: FleetApi, local: LocalApi) -> None:
-        await local.register("a")
+        node = await local.register("a")
         await fleet.put_pool(SPEC, reason="")
+        fault = CheckResult(check="gpu", health=Health.DEGRADED, reason="row remapped")
+        await local.agents.report_health(node, HealthReport(results=(fault,)))
         seen = await fleet.status()
+        assert (seen.nodes_by_health, seen.open_incidents) == ({"degraded": 1}, 1)
+        assert seen.failing == FAILING
         assert seen == replace(await local.fleet.status(), now=seen.now)
 
     run_story(protocol, story)

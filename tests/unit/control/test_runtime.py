@@ -196,6 +196,26 @@ def test_every_controller_is_measured() -> None:
     assert metrics.value("navarch_controller_queue_depth", controller="a") == 1
 
 
+def test_a_controller_fails_from_its_first_failure_until_a_round_succeeds() -> None:
+    async def main() -> None:
+        failing = Scripted(ValueError("odd"), TransientError("no answer"), name="failing")
+        hurried = Scripted(ConflictError("another was faster"), name="hurried")
+        runtime = Runtime(SimClock(), SeededEntropy("1"), [failing, hurried], strict=False)
+        running = asyncio.create_task(runtime.run())
+        await asyncio.sleep(0.5)
+        [first] = runtime.failing()
+        assert (first.name, first.error, first.times) == ("failing", "ValueError: odd", 1)
+        await asyncio.sleep((first.retry_at - EPOCH).total_seconds())
+        [second] = runtime.failing()
+        assert (second.error, second.times, second.since) == ("no answer", 2, EPOCH)
+        await asyncio.sleep(10)
+        assert runtime.failing() == []
+        running.cancel()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
 class Deaf(Scripted):
     """A controller with a bug in its filter of commits."""
 

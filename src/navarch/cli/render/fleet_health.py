@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from navarch.cli.render.events import render_events, render_recent
+from navarch.cli.render.events import render_events, render_incidents, render_recent
 from navarch.cli.render.pools import render_pools
 from navarch.cli.render.table import (
     COLORS,
@@ -24,9 +24,8 @@ from navarch.core.event import Recorded
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.instance import Gpu, GpuMetrics
-from navarch.core.limits import PAUSED
 from navarch.core.records import evolve
-from navarch.ports.api import FleetStatus, NodeDetail, PoolView
+from navarch.ports.api import FailingController, FleetStatus, NodeDetail, PoolView
 from navarch.ports.fleet_health import (
     FailureRate,
     FleetHealth,
@@ -230,26 +229,45 @@ def render_status(status: FleetStatus, canvas: Canvas) -> str:
         f"{count(status.gpus, 'GPU')}, {price(status.price_per_hour)}/h"
     )
     head = [bold(name, on=canvas.color), totals]
-    if status.pools:
-        head.append(_verdict(status, canvas))
-    parts = ["\n".join(head)]
+    parts = ["\n".join([*head, *_verdict(status, canvas)])]
     parts.append(render_pools(status.pools, canvas) if status.pools else WELCOME)
+    if status.incidents:
+        more = status.open_incidents - len(status.incidents)
+        rest = f"\n... and {more} more: navarch incident list --open" if more > 0 else ""
+        parts.append(f"Open incidents:\n{render_incidents(status.incidents, canvas)}{rest}")
     if status.recent:
         parts.append(render_recent(status.recent, canvas))
     return "\n\n".join(parts)
 
 
-def _verdict(status: FleetStatus, canvas: Canvas) -> str:
-    """Return one line on whether every pool has all its nodes."""
-    short = [pool for pool in status.pools if pool.serving < pool.size]
-    if not short:
-        return colored("Every pool is complete.", "green", on=canvas.color)
-    return colored("; ".join(_shortage(pool) for pool in short) + ".", "yellow", on=canvas.color)
+def _verdict(status: FleetStatus, canvas: Canvas) -> list[str]:
+    """Return a line for each thing that needs attention, the worst first, or that none does."""
+    failing = [_failure(each, status) for each in status.failing]
+    troubles = [f"{x.spec.name} is paused: {printable(x.paused)}" for x in status.pools if x.paused]
+    if short := [pool for pool in status.pools if pool.serving < pool.size]:
+        troubles.append("; ".join(_shortage(pool) for pool in short))
+    if degraded := status.nodes_by_health.get(Health.DEGRADED, 0):
+        words = "1 node is" if degraded == 1 else f"{degraded} nodes are"
+        troubles.append(f"{words} degraded (navarch list --health degraded)")
+    if status.open_incidents:
+        words = "incident is" if status.open_incidents == 1 else "incidents are"
+        troubles.append(f"{status.open_incidents} {words} open")
+    lines = [colored(f"{text}.", "red", on=canvas.color) for text in failing]
+    lines += [colored(f"{text}.", "yellow", on=canvas.color) for text in troubles]
+    if not lines and status.pools:
+        return [colored("Every pool is complete.", "green", on=canvas.color)]
+    return lines
+
+
+def _failure(failing: FailingController, status: FleetStatus) -> str:
+    times = "" if failing.times == 1 else f"{failing.times} times in a row, first "
+    return (
+        f"Controller {failing.name} failed {times}{age(failing.since, status.now)}: "
+        f"{printable(failing.error)}; the next attempt is at {failing.retry_at:%H:%M:%S} UTC"
+    )
 
 
 def _shortage(pool: PoolView) -> str:
-    if pool.note.startswith(PAUSED):
-        return f"{pool.spec.name} is {printable(pool.note)}"
     missing = pool.size - pool.serving
     coming = f", {pool.starting} starting" if pool.starting else ""
     return f"{pool.spec.name} is missing {missing} of {count(pool.size, 'node')}{coming}"

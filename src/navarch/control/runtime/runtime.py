@@ -9,6 +9,7 @@ import structlog
 from navarch.control.runtime.controller import Controller
 from navarch.core.duration import backoff_s
 from navarch.core.errors import ConflictError, InvariantError, NavarchError, SupersededError
+from navarch.ports.api import FailingController
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.store import Committed
@@ -20,6 +21,9 @@ CONFLICTS_MAX = 10
 
 FIRST_BACKOFF_S = 2.0
 LONGEST_BACKOFF_S = 60.0
+
+ERROR_MAX = 500
+"""How much of an error's text the status shows; the log has all of it."""
 
 LONGEST_SLEEP = timedelta(minutes=10)
 """The timer is set anew this often, because the wall clock and the event loop's clock drift."""
@@ -68,6 +72,11 @@ class Runtime:
                 if self._strict:
                     raise
                 log.exception("controller.bug", controller=worker.controller.name)
+
+    def failing(self) -> list[FailingController]:
+        """Return the controllers with a last round that failed, the longest failing first."""
+        found = [worker.failing for worker in self._workers if worker.failing is not None]
+        return sorted(found, key=lambda each: (each.since, each.name))
 
     async def run(self) -> None:
         """Run every controller until cancelled."""
@@ -140,6 +149,7 @@ class _Worker:
         self._instruments = instruments
         self._wake = wake
         self._failures = 0
+        self.failing: FailingController | None = None
         self.start: asyncio.Future[None] | None = None
         """Resolved to start a round; None while one is under way."""
         self._ready_since: datetime | None = None
@@ -194,6 +204,7 @@ class _Worker:
             result = "ok"
             queue.done()
             self._failures = 0
+            self.failing = None
         finally:
             self._instruments.results.add(controller=name, result=result)
             self._instruments.durations.observe(self._clock.monotonic() - began, controller=name)
@@ -205,11 +216,21 @@ class _Worker:
         self.controller.queue.retry()
         if hurry:
             return
-        log.warning("controller.failed", controller=self.controller.name, error=str(error))
+        name, now = self.controller.name, self._clock.now()
+        log.warning("controller.failed", controller=name, error=str(error))
         seconds = backoff_s(self._failures, first_s=FIRST_BACKOFF_S, longest_s=LONGEST_BACKOFF_S)
         # Jitter keeps controllers that failed together from retrying together.
         pause = timedelta(seconds=seconds * self._entropy.uniform(0.5, 1.0))
-        self.controller.queue.pause_until(self._clock.now() + pause)
+        self.controller.queue.pause_until(now + pause)
+        # Only our own errors are sentences.
+        text = str(error) if isinstance(error, NavarchError) else f"{type(error).__name__}: {error}"
+        self.failing = FailingController(
+            name=name,
+            error=text[:ERROR_MAX],
+            times=self._failures,
+            since=now if self.failing is None else self.failing.since,
+            retry_at=now + pause,
+        )
 
     def _on_change(self) -> None:
         if self._ready_since is None and self.controller.queue.is_ready:

@@ -617,7 +617,7 @@ class Autoscaling(_message.Message):
     def __init__(self, reactive: _Optional[_Union[ReactiveSettings, _Mapping]] = ..., queue: _Optional[_Union[QueueSettings, _Mapping]] = ..., scheduled: _Optional[_Union[ScheduledSettings, _Mapping]] = ..., predictive: _Optional[_Union[PredictiveSettings, _Mapping]] = ..., composite: _Optional[_Union[CompositeSettings, _Mapping]] = ..., cost_aware: _Optional[_Union[CostAwareSettings, _Mapping]] = ...) -> None: ...
 
 class PoolView(_message.Message):
-    __slots__ = ("spec", "size", "serving", "starting", "leaving", "unhealthy", "cordoned", "price_per_hour", "note")
+    __slots__ = ("spec", "size", "serving", "starting", "leaving", "unhealthy", "cordoned", "price_per_hour", "note", "degraded", "paused")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
@@ -627,6 +627,8 @@ class PoolView(_message.Message):
     CORDONED_FIELD_NUMBER: _ClassVar[int]
     PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    DEGRADED_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
     spec: PoolSpec
     size: int
     serving: int
@@ -636,11 +638,34 @@ class PoolView(_message.Message):
     cordoned: int
     price_per_hour: str
     note: str
-    def __init__(self, spec: _Optional[_Union[PoolSpec, _Mapping]] = ..., size: _Optional[int] = ..., serving: _Optional[int] = ..., starting: _Optional[int] = ..., leaving: _Optional[int] = ..., unhealthy: _Optional[int] = ..., cordoned: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+    degraded: int
+    paused: str
+    def __init__(self, spec: _Optional[_Union[PoolSpec, _Mapping]] = ..., size: _Optional[int] = ..., serving: _Optional[int] = ..., starting: _Optional[int] = ..., leaving: _Optional[int] = ..., unhealthy: _Optional[int] = ..., cordoned: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., note: _Optional[str] = ..., degraded: _Optional[int] = ..., paused: _Optional[str] = ...) -> None: ...
+
+class FailingController(_message.Message):
+    __slots__ = ("name", "error", "times", "since", "retry_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    error: str
+    times: int
+    since: _timestamp_pb2.Timestamp
+    retry_at: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., error: _Optional[str] = ..., times: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class FleetStatus(_message.Message):
-    __slots__ = ("cluster", "version", "revision", "now", "pools", "nodes_by_status", "gpus", "price_per_hour", "recent")
+    __slots__ = ("cluster", "version", "revision", "now", "pools", "nodes_by_status", "gpus", "price_per_hour", "recent", "nodes_by_health", "open_incidents", "incidents", "failing")
     class NodesByStatusEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class NodesByHealthEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -656,6 +681,10 @@ class FleetStatus(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
+    NODES_BY_HEALTH_FIELD_NUMBER: _ClassVar[int]
+    OPEN_INCIDENTS_FIELD_NUMBER: _ClassVar[int]
+    INCIDENTS_FIELD_NUMBER: _ClassVar[int]
+    FAILING_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     version: str
     revision: int
@@ -665,7 +694,11 @@ class FleetStatus(_message.Message):
     gpus: int
     price_per_hour: str
     recent: _containers.RepeatedCompositeFieldContainer[Recorded]
-    def __init__(self, cluster: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[int] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ..., nodes_by_status: _Optional[_Mapping[str, int]] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., recent: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
+    nodes_by_health: _containers.ScalarMap[str, int]
+    open_incidents: int
+    incidents: _containers.RepeatedCompositeFieldContainer[Incident]
+    failing: _containers.RepeatedCompositeFieldContainer[FailingController]
+    def __init__(self, cluster: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[int] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ..., nodes_by_status: _Optional[_Mapping[str, int]] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., recent: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ..., nodes_by_health: _Optional[_Mapping[str, int]] = ..., open_incidents: _Optional[int] = ..., incidents: _Optional[_Iterable[_Union[Incident, _Mapping]]] = ..., failing: _Optional[_Iterable[_Union[FailingController, _Mapping]]] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("pool", "provider", "region", "status", "health", "state", "labels", "include_gone", "order_by", "page_size", "page_token")
