@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import MutableMapping
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from navarch.api.fleet_metrics import fleet_exposition
@@ -51,13 +52,15 @@ def build(nodes: int, gpus: int, *, per_gpu: bool) -> Scrapes:
         nodes=Table({name: a_node(name, gpus=gpus, health=Health.HEALTHY) for name in names})
     )
     metrics = PrometheusMetrics()
-    CommitMetrics(metrics)
+    CommitMetrics(metrics, fleet)
     return Scrapes(
         clock,
         lambda: fleet_exposition(
             fleet,
-            others=(*server_metrics(fleet, 0), *metrics.collect()),
-            readings=table if per_gpu else None,
+            now=clock.now(),
+            others=chain(server_metrics(fleet, 0), metrics.collect()),
+            telemetry=table,
+            per_gpu=per_gpu,
         ),
         within_s=600,
     )

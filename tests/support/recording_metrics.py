@@ -1,9 +1,9 @@
 """Metrics that keep every value, to compare them with what a test expects."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
+from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram, ReadValues
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -17,11 +17,11 @@ class RecordingMetrics:
     def counter(self, name: str, _description: str, *, labels: Sequence[str] = ()) -> Counter:
         """Return a new counter."""
         assert name.endswith("_total"), f"{name}: the name of a counter ends in _total"
-        return self._new(name, labels)
+        return self._new(name, "counter", labels)
 
     def gauge(self, name: str, _description: str, *, labels: Sequence[str] = ()) -> Gauge:
         """Return a new gauge."""
-        return self._new(name, labels)
+        return self._new(name, "gauge", labels)
 
     def histogram(
         self,
@@ -33,11 +33,24 @@ class RecordingMetrics:
     ) -> Histogram:
         """Return a new histogram."""
         assert list(buckets) == sorted(buckets), f"{name}: the buckets are not in order"
-        return self._new(name, labels)
+        return self._new(name, "histogram", labels)
+
+    def computed_gauge(
+        self, name: str, _description: str, read: ReadValues, *, labels: Sequence[str] = ()
+    ) -> None:
+        """Declare a gauge whose values `read` returns."""
+        self._new(name, "gauge", labels).read = read
 
     def value(self, name: str, **labels: str) -> float:
         """Return the value of a counter or a gauge; zero if it was never recorded."""
-        return self._instruments[name].values[_key(labels)]
+        instrument = self._instruments[name]
+        if instrument.read is None:
+            return instrument.values[_key(labels)]
+        return instrument.read().get(tuple(labels[label] for label in instrument.labels), 0.0)
+
+    def declared(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        """Return the kind and the labels of each instrument."""
+        return {name: (each.kind, each.labels) for name, each in self._instruments.items()}
 
     def observations(self, name: str, **labels: str) -> Sequence[float]:
         """Return every value of a histogram, in order."""
@@ -47,16 +60,18 @@ class RecordingMetrics:
         """Return the name of every instrument."""
         return sorted(self._instruments)
 
-    def _new(self, name: str, labels: Sequence[str]) -> "_Instrument":
+    def _new(self, name: str, kind: str, labels: Sequence[str]) -> "_Instrument":
         assert name not in self._instruments, f"{name} is declared twice"
-        instrument = self._instruments[name] = _Instrument(name, frozenset(labels))
+        instrument = self._instruments[name] = _Instrument(name, kind, labels)
         return instrument
 
 
 class _Instrument:
-    def __init__(self, name: str, labels: frozenset[str]) -> None:
+    def __init__(self, name: str, kind: str, labels: Sequence[str]) -> None:
         self._name = name
-        self._labels = labels
+        self.kind = kind
+        self.labels = tuple(labels)
+        self.read: ReadValues | None = None
         self.values: defaultdict[Labels, float] = defaultdict(float)
         self.observed: defaultdict[Labels, list[float]] = defaultdict(list)
 
@@ -71,7 +86,7 @@ class _Instrument:
         self.observed[self._checked(labels)].append(value)
 
     def _checked(self, labels: dict[str, str]) -> Labels:
-        assert labels.keys() == self._labels, f"{self._name} has the labels {sorted(self._labels)}"
+        assert labels.keys() == {*self.labels}, f"{self._name} has the labels {self.labels}"
         return _key(labels)
 
 

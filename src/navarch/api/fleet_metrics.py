@@ -1,19 +1,20 @@
 """The fleet in Prometheus' text format, in slices: 400,000 series must delay no heartbeat."""
 
-from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 
+from navarch.api.fleet_counts import NO_POOL, FleetCounts
 from navarch.api.metrics import render_metrics
 from navarch.core.fleet import Fleet
 from navarch.core.health import SEVERITY, Health
 from navarch.core.ids import NodeId
 from navarch.core.instance import Reading
-from navarch.core.node import Node, NodeStatus, node_status
+from navarch.core.node import Node, Phase
 
 SLICE = 128
 """The nodes of one slice, which takes about a millisecond."""
@@ -22,7 +23,6 @@ CHECKS_MAX = 32
 """The most checks of one node, and below the longest name of a check: agents name them freely."""
 CHECK_LENGTH_MAX = 64
 
-UNKNOWN = "unknown"
 _HEALTH_VALUES = {
     Health.HEALTHY: 1.0,
     Health.DEGRADED: 0.5,
@@ -31,9 +31,14 @@ _HEALTH_VALUES = {
 }
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
+T = TypeVar("T")
 
-class GpuReadings(Protocol):
-    """The last readings of every GPU."""
+
+class Telemetry(Protocol):
+    """The last heartbeat of every node, and the last readings of every GPU."""
+
+    def heartbeat_times(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
+        """Return when each node last sent a heartbeat, in seconds since 1970; None if unknown."""
 
     def gpu_readings(self, nodes: Sequence[NodeId], reading: Reading) -> Sequence[Sequence[float]]:
         """Return the values of each node, one per GPU; none for a node that is silent."""
@@ -61,62 +66,46 @@ class _GpuFamily:
 
 
 def fleet_exposition(
-    fleet: Fleet, *, others: Iterable[Metric] = (), readings: GpuReadings | None = None
+    fleet: Fleet,
+    *,
+    now: datetime,
+    others: Iterable[Metric] = (),
+    telemetry: Telemetry | None = None,
+    per_gpu: bool = True,
 ) -> Iterator[bytes]:
-    """Yield the metrics of `fleet` and then `others`, a slice at a time; some slices are empty.
-
-    Without `readings` there are no metrics of single GPUs.
-    """
+    """Yield the metrics of `fleet` and then `others`, a slice at a time; some slices are empty."""
     nodes = [node for node in fleet.nodes.values() if not node.gone]
-    slices = [nodes[i : i + SLICE] for i in range(0, len(nodes), SLICE)]
-    counts = _Counts()
+    slices = list(_parts(nodes))
+    counts = FleetCounts(fleet, now)
     for part in slices:
-        counts.add(part)
+        counts.add_nodes(part)
         yield b""
-    yield render_metrics(chain(counts.metrics(), others))
+    for incidents in _parts(list(fleet.incidents.values())):
+        counts.add_incidents(incidents)
+        yield b""
+    for jobs in _parts(list(fleet.jobs.values())):
+        counts.add_jobs(jobs)
+        yield b""
+    yield from render_metrics(chain(counts.metrics(), others))
     for family in _NODE_FAMILIES:
         yield _head(family.name, family.help)
         for part in slices:
             yield _node_lines(family, part)
-    if readings is None:
+    if telemetry is None:
+        return
+    yield _head(_HEARTBEAT, "When a node that should report last did, as seconds since 1970.")
+    for part in slices:
+        yield _heartbeat_lines(part, telemetry)
+    if not per_gpu:
         return
     for gauge in _GPU_FAMILIES:
         yield _head(gauge.name, gauge.help)
         for part in slices:
-            yield _gpu_lines(gauge, part, readings)
+            yield _gpu_lines(gauge, part, telemetry)
 
 
-class _Counts:
-    """Nodes and GPUs, counted slice by slice."""
-
-    def __init__(self) -> None:
-        self._statuses = Tally[str](dict.fromkeys([*map(str, NodeStatus), UNKNOWN], 0))
-        self._gpus: Tally[str] = Tally()
-        self._health: Tally[Health] = Tally()
-
-    def add(self, nodes: Iterable[Node]) -> None:
-        """Count `nodes`."""
-        for node in nodes:
-            self._statuses[node_status(node) or UNKNOWN] += 1
-            placed = node.place.gpus if node.place else 0
-            self._gpus[node.provider or UNKNOWN] += placed if node.gpus is None else node.gpus
-            self._health[node.health] += 1
-
-    def metrics(self) -> Iterator[Metric]:
-        """Yield the counts."""
-        yield _tally("navarch_nodes_total", "Nodes by status.", "status", self._statuses)
-        yield _tally("navarch_gpus_total", "GPUs by provider.", "provider", self._gpus)
-        for health in (Health.HEALTHY, Health.UNHEALTHY):
-            yield GaugeMetricFamily(
-                f"navarch_nodes_{health}", f"Nodes that are {health}.", value=self._health[health]
-            )
-
-
-def _tally(name: str, description: str, label: str, counts: Tally[str]) -> Metric:
-    family = GaugeMetricFamily(name, description, labels=(label,))
-    for value, count in sorted(counts.items()):
-        family.add_metric((value,), count)
-    return family
+def _parts(records: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (records[i : i + SLICE] for i in range(0, len(records), SLICE))
 
 
 def _escaped(value: str) -> str:
@@ -135,17 +124,42 @@ def _node_lines(family: _NodeFamily, nodes: Iterable[Node]) -> bytes:
     return "".join(lines).encode(errors="replace")
 
 
-def _gpu_lines(family: _GpuFamily, nodes: Iterable[Node], readings: GpuReadings) -> bytes:
+def _gpu_lines(family: _GpuFamily, nodes: Iterable[Node], telemetry: Telemetry) -> bytes:
     names = [node.id for node in nodes]
     lines: list[str] = []
-    for name, values in zip(names, readings.gpu_readings(names, family.reading), strict=True):
+    for name, values in zip(names, telemetry.gpu_readings(names, family.reading), strict=True):
         start = f'{family.name}{{node_id="{_escaped(name)}",gpu="'
         lines += [f'{start}{i}"}} {value:{family.form}}\n' for i, value in enumerate(values)]
     return "".join(lines).encode(errors="replace")
 
 
+def _heartbeat_lines(nodes: Iterable[Node], telemetry: Telemetry) -> bytes:
+    """Return the last heartbeats, without nodes whose machine starts or is terminated."""
+    names = [node.id for node in nodes if node.phase in (Phase.READY, Phase.DRAINING)]
+    times = zip(names, telemetry.heartbeat_times(names), strict=True)
+    lines = [
+        f'{_HEARTBEAT}{{node_id="{_escaped(name)}"}} {at:.3f}\n'
+        for name, at in times
+        if at is not None
+    ]
+    return "".join(lines).encode(errors="replace")
+
+
 def _health_line(node: Node, start: str) -> Iterator[str]:
     yield f'{start},status="{node.health}"}} {_HEALTH_VALUES[node.health]}\n'
+
+
+def _info_line(node: Node, start: str) -> Iterator[str]:
+    place = node.place
+    labels = {
+        "pool": node.pool or NO_POOL,
+        "provider": place.provider if place else "",
+        "instance_type": place.instance_type if place else "",
+        "region": place.region if place else "",
+        "zone": place.zone if place else "",
+    }
+    pairs = "".join(f',{name}="{_escaped(value)}"' for name, value in labels.items())
+    yield f"{start}{pairs}}} 1\n"
 
 
 def _count_line(node: Node, start: str) -> Iterator[str]:
@@ -165,7 +179,13 @@ def _check_lines(node: Node, start: str) -> Iterator[str]:
         yield f'{start},check="{_escaped(check)}"}} {_HEALTH_VALUES[health]}\n'
 
 
+_HEARTBEAT = "navarch_node_last_heartbeat_timestamp_seconds"
 _NODE_FAMILIES = (
+    _NodeFamily(
+        name="navarch_node_info",
+        help="Always 1: the pool, kind and place of a node as labels.",
+        lines=_info_line,
+    ),
     _NodeFamily(
         name="navarch_node_health_status",
         help="1 healthy, 0.5 degraded, 0 unhealthy or unknown.",

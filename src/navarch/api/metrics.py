@@ -1,5 +1,6 @@
 """Metrics in Prometheus' text format: the server, and the instruments of its parts."""
 
+import copy
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -7,13 +8,20 @@ import prometheus_client
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from navarch.core.fleet import Fleet
-from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram
+from navarch.core.version import VERSION
+from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram, ReadValues
 
 YOUNG_MAX = 50_000
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
+SAMPLES = 256
+"""The samples of one slice, which takes about a millisecond."""
+
 # Otherwise every counter and histogram has a second series with the time of its creation.
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+
+_PROCESS = prometheus_client.ProcessCollector(registry=None)
+"""CPU time, memory, open files and start of this process, under the names that all programs use."""
 
 
 class PrometheusMetrics:
@@ -47,13 +55,23 @@ class PrometheusMetrics:
         )
         return _Histogram(histogram)
 
+    def computed_gauge(
+        self, name: str, description: str, read: ReadValues, *, labels: Sequence[str] = ()
+    ) -> None:
+        """Declare a gauge whose values `read` returns at each scrape."""
+        self._registry.register(_ComputedGauge(name, description, read, labels))
+
     def collect(self) -> Iterable[Metric]:
-        """Return the present values of every instrument."""
+        """Return the present values of every instrument, each when it is asked for."""
         return self._registry.collect()
 
 
 def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
-    """Yield the store's revision, the received heartbeats, and the pending commands."""
+    """Yield the version, the process, the store's revision, heartbeats, and pending commands."""
+    build = GaugeMetricFamily("navarch_build_info", "Always 1.", labels=("version",))
+    build.add_metric((VERSION,), 1)
+    yield build
+    yield from _PROCESS.collect()
     # A gauge, although it only grows: a counter's name would have to end in _total.
     yield GaugeMetricFamily(
         "navarch_store_revision", "Commits since the store was created.", value=fleet.revision
@@ -70,9 +88,15 @@ def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
     )
 
 
-def render_metrics(metrics: Iterable[Metric]) -> bytes:
-    """Return the metrics in Prometheus' text format."""
-    return prometheus_client.generate_latest(_Collected(metrics))
+def render_metrics(metrics: Iterable[Metric]) -> Iterator[bytes]:
+    """Yield the metrics in Prometheus' text format, at most `SAMPLES` samples at a time."""
+    for metric in metrics:
+        for start in range(0, max(len(metric.samples), 1), SAMPLES):
+            part = copy.copy(metric)
+            part.samples = metric.samples[start : start + SAMPLES]
+            text = prometheus_client.generate_latest(_Collected([part]))
+            # The name, the help and the type may stand only once, before the first sample.
+            yield text if not start else text.split(b"\n", 2)[2]
 
 
 def settle_collector() -> None:
@@ -109,6 +133,28 @@ class _Histogram:
 
     def observe(self, value: float, **labels: str) -> None:
         (self._histogram.labels(**labels) if labels else self._histogram).observe(value)
+
+
+class _ComputedGauge:
+    """Values that are read at each scrape, in the form that a registry accepts."""
+
+    def __init__(
+        self, name: str, description: str, read: ReadValues, labels: Sequence[str]
+    ) -> None:
+        self._name, self._description = name, description
+        self._read = read
+        self._labels = labels
+
+    def describe(self) -> Iterable[Metric]:
+        """Return the name, so that a registry refuses a second metric of that name."""
+        return [GaugeMetricFamily(self._name, self._description)]
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(self._name, self._description, labels=self._labels)
+        for values, value in self._read().items():
+            assert len(values) == len(self._labels), (self._name, values)
+            family.add_metric(values, value)
+        return [family]
 
 
 class _Collected:

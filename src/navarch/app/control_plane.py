@@ -78,7 +78,7 @@ class Plane(ControlPlaneParts):
             self.clock, self.store, self.scheduler_offload, self.opinions.scheduling
         )
         self.store.subscribe(self._on_commit)
-        self.store.subscribe(CommitMetrics(self.metrics).on_commit)
+        self.store.subscribe(CommitMetrics(self.metrics, self.store.fleet()).on_commit)
 
     async def run(self) -> None:
         """Keep the fleet as it should be, until cancelled."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from navarch.api.heartbeats import HeartbeatDesk
@@ -230,13 +231,12 @@ class Server:
             auth=self._auth,
             desk=desk,
             ready=lambda: None if self._serving else "the control loops are starting",
-            collect=lambda: (
-                *server_metrics(store.fleet(), desk.received),
-                *self._metrics.collect(),
+            # Not collected before they are rendered: each family is a slice of its own.
+            collect=lambda: chain(
+                server_metrics(store.fleet(), desk.received), self._metrics.collect()
             ),
-            readings=lambda: (
-                opened.snapshots.telemetry if self._config.server.metrics.per_gpu else None
-            ),
+            telemetry=opened.snapshots.telemetry,
+            per_gpu=lambda: self._config.server.metrics.per_gpu,
             snapshot=store.fleet,
             evidence=evidence,
             held=HeldService(self._clock, store),

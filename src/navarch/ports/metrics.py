@@ -6,9 +6,13 @@ A controller declares its instruments once and records with labels:
         "navarch_controller_runs_total", "Runs by result.", labels=("controller", "result")
     )
     runs.add(controller="inventory", result="ok")
+
+A state that exists anyway is a computed gauge, read when the metrics are scraped:
+
+    metrics.computed_gauge("navarch_spool_bytes", "Bytes in the spool.", lambda: {(): spool.size})
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 DURATION_BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
@@ -36,6 +40,10 @@ class Histogram(Protocol):
         """Record one value for these labels."""
 
 
+ReadValues = Callable[[], Mapping[tuple[str, ...], float]]
+"""Returns the present values, by the values of the labels in their order."""
+
+
 class Metrics(Protocol):
     """Creates instruments. A name is declared once; a counter's name ends in `_total`."""
 
@@ -55,6 +63,15 @@ class Metrics(Protocol):
     ) -> Histogram:
         """Return a new histogram."""
 
+    def computed_gauge(
+        self, name: str, description: str, read: ReadValues, *, labels: Sequence[str] = ()
+    ) -> None:
+        """Declare a gauge whose values `read` returns at each scrape.
+
+        Unlike a gauge it forgets a pool or a budget that no longer exists. `read` must be fast: it
+        runs in the event loop, and heartbeats wait for it.
+        """
+
 
 class NoMetrics:
     """Metrics that record nothing, for the simulator and for tools."""
@@ -64,6 +81,9 @@ class NoMetrics:
         return _NO_INSTRUMENT
 
     gauge = histogram = counter
+
+    def computed_gauge(self, *_texts: object, **_options: object) -> None:
+        """Declare nothing."""
 
 
 class _NoInstrument:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
-from math import inf
+from math import inf, isfinite
 from operator import attrgetter
 
 import msgspec
@@ -209,6 +209,16 @@ class TelemetryTable:
         if row is None:
             return None
         return _moment(self._before_pause_s.get(node, self._beats_s[row]))
+
+    def heartbeat_times(self, nodes: Sequence[NodeId]) -> list[float | None]:
+        """Return when each node last sent a heartbeat, in seconds since 1970; None if unknown."""
+        rows = np.array([self._rows.get(node, -1) for node in nodes], np.int64)
+        self._now_s()
+        seen_s = np.where(rows < 0, np.inf, self._beats_s[rows]).tolist()
+        before = self._before_pause_s
+        if before:
+            seen_s = [before.get(node, at) for node, at in zip(nodes, seen_s, strict=True)]
+        return [at if isfinite(at) else None for at in seen_s]
 
     def silent_since(self, node: NodeId) -> datetime | None:
         """Return the time from which the silence of `node` counts, if it is overdue."""

@@ -3,35 +3,34 @@
 import shutil
 import subprocess
 from collections.abc import Iterable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.exposition import a_table, values_of
 from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.api.fleet_metrics import (
     CHECK_LENGTH_MAX,
     CHECKS_MAX,
     SLICE,
-    GpuReadings,
+    Telemetry,
     fleet_exposition,
 )
 from navarch.api.metrics import PrometheusMetrics, render_metrics, server_metrics
-from navarch.clock import SystemClock
-from navarch.control.providers.guard import CallMetrics
+from navarch.clock import SystemClock, SystemEntropy
+from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_metrics import CommitMetrics
-from navarch.control.runtime.runtime import ControllerMetrics
+from navarch.control.runtime.runtime import Runtime
 from navarch.core.fleet import Fleet
 from navarch.core.health import Condition, Health
-from navarch.core.ids import NodeId
-from navarch.core.instance import GpuMetrics, NodeMetrics
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
 from navarch.core.records import Table
+from navarch.core.version import VERSION
 from navarch.ports.metrics import Metrics, NoMetrics
-from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.worlds import NOW, a_node
+from navarch.testing.worlds import NOW, a_node, a_pool
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
@@ -43,29 +42,12 @@ def a_fleet(*nodes: Node) -> Fleet:
     return Fleet(nodes=Table({node.id: node for node in nodes}))
 
 
-def a_table(*names: str) -> TelemetryTable:
-    """Return a table with readings of two GPUs of each node."""
-    table = TelemetryTable(SystemClock(), timeout=timedelta(seconds=90))
-    hot = GpuMetrics(temperature_c=65.3, power_w=700, utilization_pct=99, memory_used_bytes=2**36)
-    for name in names:
-        table.record_heartbeat(NodeId(name), NodeMetrics(gpus=(hot, GpuMetrics(temperature_c=20))))
-    return table
+def expose(fleet: Fleet, others: Iterable[Metric] = (), readings: Telemetry | None = None) -> str:
+    return b"".join(fleet_exposition(fleet, now=NOW, others=others, telemetry=readings)).decode()
 
 
-def expose(fleet: Fleet, others: Iterable[Metric] = (), readings: GpuReadings | None = None) -> str:
-    return b"".join(fleet_exposition(fleet, others=others, readings=readings)).decode()
-
-
-def values_of(text: str, name: str) -> dict[tuple[str, ...], float]:
-    """Return the values of the metric `name` by its labels' values, which must be unique."""
-    found: dict[tuple[str, ...], float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name == name:
-                labels = tuple(sample.labels.values())
-                assert labels not in found, labels
-                found[labels] = sample.value
-    return found
+def rendered(metrics: Iterable[Metric]) -> str:
+    return b"".join(render_metrics(metrics)).decode()
 
 
 def record(metrics: Metrics) -> None:
@@ -101,7 +83,7 @@ def test_prometheus_receives_the_same_values() -> None:
     metrics = PrometheusMetrics()
     record(metrics)
 
-    lines = render_metrics(metrics.collect()).decode().splitlines()
+    lines = rendered(metrics.collect()).splitlines()
 
     assert [line for line in lines if not line.startswith("#")] == [
         'runs_total{controller="a",result="ok"} 3.0',
@@ -126,9 +108,10 @@ def test_a_wrong_name_or_label_is_an_error(metrics: Metrics) -> None:
 
 
 def test_the_servers_metrics_keep_their_names() -> None:
-    text = render_metrics(server_metrics(Fleet(), 5)).decode()
+    text = rendered(server_metrics(Fleet(), 5))
 
-    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+    assert [line for line in text.splitlines() if line.startswith("navarch_")] == [
+        f'navarch_build_info{{version="{VERSION}"}} 1.0',
         "navarch_store_revision 0.0",
         "navarch_heartbeats_received_total 5.0",
         "navarch_commands_waiting 0.0",
@@ -136,30 +119,30 @@ def test_the_servers_metrics_keep_their_names() -> None:
 
 
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
-    metrics = PrometheusMetrics()
-    rounds = ControllerMetrics(metrics)
-    rounds.depths.set(1, controller="pools")
-    rounds.waits.observe(0.0, controller="pools")
-    rounds.results.add(controller="pools", result="conflict")
-    rounds.retries.add(controller="pools")
-    rounds.durations.observe(0.1, controller="pools")
-    calls = CallMetrics(metrics)
-    calls.results.add(provider="sim", call="provision", result="ok")
-    calls.durations.observe(0.1, provider="sim", call="provision")
-    CommitMetrics(metrics)
+    metrics = RecordingMetrics()
+    Providers([], metrics)
+    CommitMetrics(metrics, Fleet())
+    Runtime(SystemClock(), SystemEntropy(), [], strict=True, metrics=metrics)
+    declared = {(name, kind, labels) for name, (kind, labels) in metrics.declared().items()}
     fault = Condition(check="nvml", health=Health.DEGRADED, reason="", since=NOW)
-    fleet = a_fleet(a_node("a", conditions=(fault,), gpus=8))
-    others = (*server_metrics(Fleet(), 5), *metrics.collect())
-    text = expose(fleet, others, a_table("a"))
-    exposed = set()
+    fleet = Fleet(
+        nodes=Table({NodeId("a"): a_node("a", conditions=(fault,), gpus=8)}),
+        pools=Table({PoolName("training"): a_pool()}),
+    )
+    text = expose(fleet, server_metrics(Fleet(), 5), a_table("a"))
     for family in text_string_to_metric_families(text):
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = sorted({label for each in family.samples for label in each.labels} - {"le"})
-        exposed.add((name, family.type, ", ".join(f"`{label}`" for label in labels)))
+        if family.name.startswith("navarch_"):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            declared |= {(name, family.type, tuple(each.labels)) for each in family.samples}
 
-    rows = [line.split("|") for line in PAGE.read_text("utf-8").splitlines() if "| `" in line]
+    rows = [
+        line.split("|") for line in PAGE.read_text("utf-8").splitlines() if "| `navarch_" in line
+    ]
 
-    assert {(row[1].strip(" `"), row[2].strip(), row[3].strip()) for row in rows} == exposed
+    assert {(row[1].strip(" `"), row[2].strip(), row[3].strip()) for row in rows} == {
+        (name, kind, ", ".join(f"`{label}`" for label in sorted(labels)))
+        for name, kind, labels in declared
+    }
 
 
 def test_promtool_accepts_the_exposition() -> None:
@@ -251,7 +234,9 @@ def test_no_slice_holds_more_than_a_few_nodes() -> None:
     names = [f"n-{i}" for i in range(3 * SLICE)]
     slices = list(
         fleet_exposition(
-            a_fleet(*(a_node(name, gpus=8) for name in names)), readings=a_table(*names)
+            a_fleet(*(a_node(name, gpus=8) for name in names)),
+            now=NOW,
+            telemetry=a_table(*names),
         )
     )
 

@@ -193,7 +193,26 @@ def test_every_controller_is_measured() -> None:
     assert metrics.value(runs, controller="b", result="conflict") == 1
     assert metrics.value(runs, controller="b", result="ok") == 2
     assert metrics.value("navarch_controller_retries_total", controller="a") == 1
-    assert metrics.value("navarch_controller_queue_depth", controller="a") == 1
+
+
+def test_unfinished_work_ages_until_a_round_succeeds() -> None:
+    metrics = RecordingMetrics()
+    ages: list[float] = []
+
+    async def story() -> None:
+        for moment in (5, 60, 300):
+            await asyncio.sleep(moment - asyncio.get_running_loop().time())
+            ages.append(metrics.value("navarch_controller_unfinished_seconds", controller="a"))
+            depths.append(metrics.value("navarch_controller_queue_depth", controller="a"))
+
+    depths: list[float] = []
+    failures = [TransientError("x")] * 5  # the last of them within 60 seconds
+    run(Scripted(*failures, name="a"), until_s=400, metrics=metrics, story=story)
+
+    assert ages[:1] == [5]
+    assert ages[-1] == 0
+    assert depths[0] == 1
+    assert depths[-1] == 0
 
 
 def test_a_controller_fails_from_its_first_failure_until_a_round_succeeds() -> None:

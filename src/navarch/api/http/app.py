@@ -20,7 +20,7 @@ from navarch.api.auth import (
 )
 from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.connect.methods import ReferenceMethods
-from navarch.api.fleet_metrics import GpuReadings, fleet_exposition
+from navarch.api.fleet_metrics import Telemetry, fleet_exposition
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
@@ -93,7 +93,8 @@ def build_http_app(
     snapshot: Callable[[], Fleet],
     ready: Callable[[], str | None] = lambda: None,
     collect: Callable[[], Iterable[Metric]] = tuple,
-    readings: Callable[[], GpuReadings | None] = lambda: None,
+    telemetry: Telemetry | None = None,
+    per_gpu: Callable[[], bool] = lambda: True,
     limits: HttpLimits | None = None,
     evidence: EvidenceKeeper | None = None,
     held: HeldApi | None = None,
@@ -108,7 +109,7 @@ def build_http_app(
     """Return the ASGI application.
 
     `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
-    the fleet in `snapshot`, and `readings` those of single GPUs, if they are
+    the fleet in `snapshot` and of `telemetry`; `per_gpu` returns whether those of single GPUs are
     exposed. `desk` receives packed heartbeats; the caller runs it.
     `link` names the listener, for the nodes that register at it.
     """
@@ -129,7 +130,13 @@ def build_http_app(
         connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link)),
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
-        metrics=lambda: fleet_exposition(snapshot(), others=collect(), readings=readings()),
+        metrics=lambda: fleet_exposition(
+            snapshot(),
+            now=clock.now(),
+            others=collect(),
+            telemetry=telemetry,
+            per_gpu=per_gpu(),
+        ),
         ready=ready,
         limits=limits or HttpLimits(),
     )

@@ -1,7 +1,8 @@
 """Runs controllers: one round of each at a time, started in the order they are listed."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 import structlog
@@ -51,11 +52,24 @@ class Runtime:
         """`strict` lets a bug in a controller end the runtime instead of that round only."""
         self._clock = clock
         self._strict = strict
-        instruments = ControllerMetrics(metrics or NoMetrics())
+        measured = metrics or NoMetrics()
+        instruments = ControllerMetrics(measured)
         self._workers = [
             _Worker(clock, entropy, each, strict=strict, instruments=instruments, wake=self._wake)
             for each in controllers
         ]
+        measured.computed_gauge(
+            "navarch_controller_queue_depth",
+            "Keys that are ready or in a round.",
+            self._depths,
+            labels=("controller",),
+        )
+        measured.computed_gauge(
+            "navarch_controller_unfinished_seconds",
+            "Age of the oldest work that no round has finished; zero if there is none.",
+            self._unfinished_s,
+            labels=("controller",),
+        )
         self._next = 0
         """Where the search for the next controller to start begins."""
         self._is_dispatching = False
@@ -77,6 +91,22 @@ class Runtime:
         """Return the controllers with a last round that failed, the longest failing first."""
         found = [worker.failing for worker in self._workers if worker.failing is not None]
         return sorted(found, key=lambda each: (each.since, each.name))
+
+    def _depths(self) -> Mapping[tuple[str, ...], float]:
+        depths = Counter[tuple[str, ...]]()
+        for worker in self._workers:
+            depths[worker.controller.name,] += worker.controller.queue.depth
+        return depths
+
+    def _unfinished_s(self) -> Mapping[tuple[str, ...], float]:
+        now = self._clock.now()
+        ages: dict[tuple[str, ...], float] = {}
+        for worker in self._workers:
+            since = worker.unfinished_since
+            age_s = 0.0 if since is None else max((now - since).total_seconds(), 0.0)
+            name = (worker.controller.name,)
+            ages[name] = max(ages.get(name, 0.0), age_s)
+        return ages
 
     async def run(self) -> None:
         """Run every controller until cancelled."""
@@ -154,7 +184,14 @@ class _Worker:
         """Resolved to start a round; None while one is under way."""
         self._ready_since: datetime | None = None
         """When the first key became ready that no round has taken."""
+        self._begun_since: datetime | None = None
+        """When the first key became ready of those that rounds have taken and not finished."""
         controller.queue.on_change = self._on_change
+
+    @property
+    def unfinished_since(self) -> datetime | None:
+        """When the oldest unfinished work became ready; None if there is none."""
+        return self._begun_since or self._ready_since
 
     def next_due(self) -> datetime | None:
         """Return when the next round is due; None during a round."""
@@ -179,7 +216,7 @@ class _Worker:
         now = self._clock.now()
         keys = queue.take(now)
         ready_since, self._ready_since = self._ready_since or now, None
-        self._instruments.depths.set(len(keys), controller=name)
+        self._begun_since = self._begun_since or ready_since
         self._instruments.waits.observe((now - ready_since).total_seconds(), controller=name)
         began, result = self._clock.monotonic(), "error"
         try:
@@ -203,6 +240,7 @@ class _Worker:
         else:
             result = "ok"
             queue.done()
+            self._begun_since = None
             self._failures = 0
             self.failing = None
         finally:
@@ -255,9 +293,6 @@ class ControllerMetrics:
         )
         self.durations = metrics.histogram(
             "navarch_controller_reconcile_seconds", "Duration of a round.", labels=labels
-        )
-        self.depths = metrics.gauge(
-            "navarch_controller_queue_depth", "Keys taken by the last round.", labels=labels
         )
         self.waits = metrics.histogram(
             "navarch_controller_queue_wait_seconds",

@@ -100,6 +100,11 @@ class WorkQueue(Generic[K]):
         """Whether a key is ready."""
         return bool(self._ready)
 
+    @property
+    def depth(self) -> int:
+        """The number of keys that are ready, and of those in flight."""
+        return len(self._ready) + len(self._in_flight)
+
     def __contains__(self, key: K) -> bool:
         """Return whether `key` is ready or has a date."""
         return key in self._ready or key in self._due
