@@ -36,7 +36,7 @@ source "amazon-ebs" "agent" {
     owners      = ["amazon"]
     most_recent = true
     filters = {
-      name                = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04)*"
+      name                = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04)*"
       virtualization-type = "hvm"
     }
   }

@@ -87,6 +87,7 @@ def build_local_api(
     policies: Callable[[], PolicySet] | None = None,
     per_gpu: bool = True,
     failing: Sequence[FailingController] = (),
+    bundle: Callable[[str], bytes | None] = lambda _: None,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -133,6 +134,7 @@ def build_local_api(
         jobs=JobService(clock, store, InlineOffload(), Scheduling),
         fleet_health=FleetHealthService(clock, store),
         adoption=AdoptionService(clock, store),
+        bundle=bundle,
     )
     return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, injected)
 

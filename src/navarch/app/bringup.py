@@ -8,18 +8,16 @@ from datetime import timedelta
 from importlib.resources import files
 from importlib.util import find_spec
 
+from navarch.api.http.app import BUNDLES
+from navarch.app.agent_bundle import AgentBundle
 from navarch.app.servers import Address, StartError
 from navarch.config import Config
 from navarch.config.provider import CLOUDS
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import POOL
 from navarch.core.pool import Pool
-from navarch.core.version import VERSION
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.shell import Shells
-
-INSTALL = f"python3 -m venv /opt/navarch && /opt/navarch/bin/pip install --quiet navarch=={VERSION}"
-"""The default command that installs the agent: the base install, in the version of this server."""
 
 _AGENT = "/opt/navarch/bin/navarch"
 
@@ -53,8 +51,8 @@ class AgentEnvironment:
         return {name: value for name, value in variables.items() if value}
 
 
-def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) -> str:
-    """Return cloud-init user data that installs the agent and starts it.
+def render_user_data(environment: Mapping[str, str], install: str) -> str:
+    """Return cloud-init user data that installs the agent with `install` and starts it.
 
     Every image with cloud-init runs this script at its first boot, and so do GCP's images
     without. The join token is written to a file that only root can read. Every process on the
@@ -77,7 +75,9 @@ def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) 
             _write("/etc/navarch/join-token", join + "\n"),
             _write("/etc/navarch/agent.env", lines),
             "umask 022",
-            *_install(install),
+            f"if [ ! -x {_AGENT} ]; then",
+            install,
+            "fi",
             _write("/etc/systemd/system/navarch-agent.service", unit),
             "systemctl daemon-reload",
             "systemctl enable --now navarch-agent.service",
@@ -86,27 +86,38 @@ def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) 
     )
 
 
-def _install(command: str) -> list[str]:
-    """Return the lines that run `command` unless the agent is installed, and check its result.
+def install_bundle(bundle: AgentBundle, control_plane: str) -> str:
+    """Return the lines that install the agent which the control plane serves."""
+    url = f"{control_plane.rstrip('/')}{BUNDLES}{bundle.sha256}"
+    return "\n".join(
+        [
+            f"AGENT_URL={shlex.quote(url)}",
+            f"AGENT_SHA256={bundle.sha256}",
+            f"AGENT_ABIS={shlex.quote(' '.join(bundle.abis))}",
+            files("navarch.app").joinpath("install-agent.sh").read_text("utf-8"),
+            "install_agent",
+        ]
+    )
+
+
+def install_by_command(command: str) -> str:
+    """Return the lines that run an operator's command and check its result.
 
     The command runs in a separate shell, because `set -e` has no effect on the left side of `||`.
     The message does not repeat it, because it may hold the password of a package index.
     """
-    return [
-        "not_installed() {",
-        '  echo "navarch: the agent is not installed: $1" >&2',
-        "  echo 'navarch: the default command needs python3 with venv (package python3-venv) and "
-        f"a package index that has navarch=={VERSION}' >&2",
-        "  echo 'navarch: for another index or another way, set agent_install_command of the pool "
-        "in the configuration file of the server' >&2",
-        '  exit "$2"',
-        "}",
-        f"if [ ! -x {_AGENT} ]; then",
-        f"  sh -euc {shlex.quote(command)} || "
-        'not_installed "the install command ended with exit code $?" "$?"',
-        f"  [ -x {_AGENT} ] || not_installed '{_AGENT} is missing after the install command' 1",
-        "fi",
-    ]
+    return "\n".join(
+        [
+            "not_installed() {",
+            '  echo "navarch: the agent is not installed: $1" >&2',
+            "  echo 'navarch: correct agent_install_command of the pool' >&2",
+            '  exit "$2"',
+            "}",
+            f"sh -euc {shlex.quote(command)} ||",
+            '  not_installed "the install command ended with exit code $?" "$?"',
+            f"[ -x {_AGENT} ] || not_installed '{_AGENT} is missing after the install command' 1",
+        ]
+    )
 
 
 def _write(path: str, text: str) -> str:

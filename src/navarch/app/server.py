@@ -14,11 +14,13 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
+from navarch.app.agent_bundle import AgentBundles
 from navarch.app.bringup import (
-    INSTALL,
     AgentEnvironment,
     can_open_shells,
     control_plane_address,
+    install_bundle,
+    install_by_command,
     missing_agent,
     open_shells,
     render_user_data,
@@ -46,6 +48,7 @@ from navarch.app.telemetry import PauseWatch, Snapshots, TimeoutMigration
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import Config, Reload, compare, to_pool_spec
 from navarch.config.disruption import to_governor
+from navarch.config.provider import CLOUDS
 from navarch.config.server import to_pauses, to_peer_probes
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.bringup import Setup
@@ -106,6 +109,12 @@ class Server:
         self._auth = BearerAuth(_token(config))
         self._metrics = PrometheusMetrics()
         self._providers = ProviderRegistry(self._extensions)
+        self._bundles = AgentBundles(
+            self._clock,
+            data_dir / "agent-bundles",
+            wheels=config.server.agent_wheels,
+            index=config.server.agent_index,
+        )
         self._plane: Plane | None = None
         self._timeouts: TimeoutMigration | None = None
         self._parts = load_parts(config, self._extensions)
@@ -200,6 +209,9 @@ class Server:
             # The previous leader may listen at the same port and take a moment to close it.
             listener = stack.enter_context(await wait_for_port(self._clock, http))
         self._policy_change = await record_policies(self._clock, store, self._policies)
+        if any(isinstance(x, CLOUDS) for x in self._config.providers.values()):
+            # Now and in a thread, so that the first launch finds it ready.
+            await offload.run(lambda: self._bundles.current)
         known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
         snapshots = Snapshots(
             self._clock, self._data_dir, nodes=known, silence=self._timing().silence
@@ -247,6 +259,7 @@ class Server:
             fleet_health=FleetHealthService(self._clock, store),
             adoption=AdoptionService(self._clock, store),
             link=link_name(opened.http, "http"),
+            bundle=self._bundles.get,
         )
         return HttpServer(
             self._clock,
@@ -347,8 +360,12 @@ class Server:
         pool = self._config.pools.get(request.labels.get(POOL, ""))
         if pool is None or not pool.cloud_init:
             return ""
-        variables = agents.variables(request, provider)
-        return render_user_data(variables, install=pool.agent_install_command or INSTALL)
+        if pool.agent_install_command:
+            install = install_by_command(pool.agent_install_command)
+        else:
+            address = agents.control_plane(PoolName(pool.name))
+            install = install_bundle(self._bundles.current, address)
+        return render_user_data(agents.variables(request, provider), install)
 
     def _has_own_user_data(self, pool: Pool) -> bool:
         """Return whether the boot script of each machine has a join token of its own."""

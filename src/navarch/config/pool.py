@@ -238,8 +238,8 @@ class PoolConfig:
     )
     agent_install_command: str | None = key(
         COMMAND,
-        "the command that installs the agent into /opt/navarch at the first boot; pip with the "
-        "version of the server if left out",
+        "the command that installs the agent into /opt/navarch at the first boot; if left out, the "
+        "machine installs what the server serves",
         default=None,
     )
     setup_attempts: int = key(

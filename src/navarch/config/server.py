@@ -247,6 +247,9 @@ def to_peer_probes(config: PeerProbesConfig) -> PeerProbes:
     return PeerProbes(enabled=config.enabled, port=config.port, within=config.timeout)
 
 
+_BUNDLE = "the agent is bundled once, when the server starts"
+
+
 def _timeout_above_interval(
     heartbeat_interval: timedelta, heartbeat_timeout: timedelta | None
 ) -> Iterator[Fault]:
@@ -297,6 +300,20 @@ class ServerConfig:
         "the folder that holds all state; `--data-dir` takes precedence",
         default=None,
         restart="the state is opened once, when the server starts",
+    )
+    agent_wheels: str | None = key(
+        PATH,
+        "a folder of wheels with compiled code for machines whose Python differs from the "
+        "server's; each must have the SHA-256 that this version expects",
+        default=None,
+        restart=_BUNDLE,
+    )
+    agent_index: bool = key(
+        BOOLEAN,
+        "whether a machine may download such a wheel from PyPI, by its SHA-256, if the server has "
+        "none for it",
+        default=False,
+        restart=_BUNDLE,
     )
     auth_token: Secret | None = key(
         SECRET,

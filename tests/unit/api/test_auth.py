@@ -104,6 +104,20 @@ def test_probes_need_no_token(path: str) -> None:
     run_story(story)
 
 
+def test_an_agent_bundle_needs_no_token_and_is_found_by_its_hash_only() -> None:
+    async def story() -> None:
+        local = build_local_api(token=TOKEN, bundle={"abc": b"the agent"}.get)
+        answer = await call_app(local.app, "GET", "/agent/abc")
+        assert (answer.status, answer.body) == (200, b"the agent")
+        head = await call_app(local.app, "HEAD", "/agent/abc")
+        assert (head.status, head.body, head.headers["content-length"]) == (200, b"", "9")
+        assert (await call_app(local.app, "GET", "/agent/abd")).status == 404
+        assert (await call_app(local.app, "GET", "/agent/")).status == 404
+        assert (await call_app(local.app, "POST", "/agent/abc")).status == 405
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+
+
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("token", [None, "wrong"])
 def test_a_client_without_the_right_token_gets_an_error(protocol: str, token: str | None) -> None:

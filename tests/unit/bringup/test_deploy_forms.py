@@ -14,12 +14,17 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from navarch.app.bringup import AgentEnvironment, render_user_data
+from navarch.app.agent_bundle import build_bundle
+from navarch.app.bringup import (
+    AgentEnvironment,
+    install_bundle,
+    install_by_command,
+    render_user_data,
+)
 from navarch.cli.agent import agent
 from navarch.core.ids import NodeId, Token
 from navarch.core.ownership import Cluster, join_token
 from navarch.core.records import evolve
-from navarch.core.version import VERSION
 from navarch.testing.provider_contract import ProviderContract
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -47,7 +52,7 @@ def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: P
     (tools / "systemctl").chmod(0o755)
     agent_file = root / "opt/navarch/bin/navarch"
     install = f"mkdir -p {agent_file.parent} && touch {agent_file} && chmod +x {agent_file}"
-    script = render_user_data(agent_environment(), install=install)
+    script = render_user_data(agent_environment(), install_by_command(install))
     script = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{root}/\1/", script)
     for _ in range(2):
         subprocess.run(
@@ -71,27 +76,15 @@ def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: P
 
 
 def boot(
-    tmp_path: Path,
-    *,
-    python: str,
-    pip: str = "exit 1",
-    script: str | None = None,
-    shell: str = "bash",
+    tmp_path: Path, install: str, *, shell: str = "bash"
 ) -> "subprocess.CompletedProcess[str]":
-    """Run user data in its own root folder; `python` and `pip` are bodies of stand-ins."""
+    """Run user data with an install command in its own root folder, without systemd."""
     root, tools = tmp_path / "root", tmp_path / "tools"
     for folder in (root / "etc/systemd/system", root / "opt/navarch/bin", tools):
         folder.mkdir(parents=True, exist_ok=True)
-    log = f'echo "${{0##*/}} $*" >> {tmp_path}/calls.log\n'
-    stand_ins = {
-        tools / "python3": python,
-        tools / "systemctl": "",
-        root / "opt/navarch/bin/pip": pip,
-    }
-    for file, body in stand_ins.items():
-        file.write_text(f"#!/bin/sh\n{log}{body}\n")
-        file.chmod(0o755)
-    text = render_user_data(agent_environment()) if script is None else script
+    (tools / "systemctl").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls.log\n')
+    (tools / "systemctl").chmod(0o755)
+    text = render_user_data(agent_environment(), install_by_command(install))
     text = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{root}/\1/", text)
     return subprocess.run(
         [shell, "-c", text],
@@ -105,75 +98,56 @@ def boot(
 in_each_shell = pytest.mark.parametrize("shell", ["bash", "sh"])
 
 
-def calls(tmp_path: Path) -> list[str]:
-    log = tmp_path / "calls.log"
-    return log.read_text().splitlines() if log.exists() else []
-
-
-@in_each_shell
-def test_the_boot_script_installs_exactly_the_version_of_the_server(
-    tmp_path: Path, shell: str
-) -> None:
-    agent_file = tmp_path / "root/opt/navarch/bin/navarch"
-    ran = boot(tmp_path, python="", pip=f"touch {agent_file}; chmod +x {agent_file}", shell=shell)
-    assert ran.returncode == 0, ran.stderr
-    assert calls(tmp_path) == [
-        f"python3 -m venv {tmp_path}/root/opt/navarch",
-        f"pip install --quiet navarch=={VERSION}",
-        "systemctl daemon-reload",
-        "systemctl enable --now navarch-agent.service",
-    ]
-
-
 @in_each_shell
 @pytest.mark.parametrize(
-    ("python", "pip", "code", "what"),
+    ("command", "code", "what"),
     [
-        pytest.param("exit 3", "exit 0", 3, "ended with exit code 3", id="python has no venv"),
-        pytest.param("", "echo 'no such version' >&2; exit 7", 7, "exit code 7", id="pip fails"),
-        pytest.param("", "exit 0", 1, "opt/navarch/bin/navarch is missing", id="pip does nothing"),
+        pytest.param("echo 'no such version' >&2; exit 7", 7, "exit code 7", id="fails"),
+        pytest.param("true", 1, "opt/navarch/bin/navarch is missing", id="does nothing"),
     ],
 )
 def test_a_boot_script_that_cannot_install_the_agent_fails_with_a_remedy(
-    tmp_path: Path, python: str, pip: str, code: int, what: str, shell: str
+    tmp_path: Path, command: str, code: int, what: str, shell: str
 ) -> None:
-    ran = boot(tmp_path, python=python, pip=pip, shell=shell)
+    ran = boot(tmp_path, command, shell=shell)
     assert ran.returncode == code
-    problem, needs, remedy = ran.stderr.splitlines()[-3:]
+    problem, remedy = ran.stderr.splitlines()[-2:]
     assert problem.startswith("navarch: the agent is not installed: ")
     assert what in problem
-    assert "python3-venv" in needs
-    assert f"navarch=={VERSION}" in needs
     assert "agent_install_command" in remedy
-    assert not [call for call in calls(tmp_path) if call.startswith("systemctl")]
+    assert not (tmp_path / "calls.log").exists()
 
 
 def test_a_boot_script_stops_at_the_first_line_of_a_custom_command_that_fails(
     tmp_path: Path,
 ) -> None:
-    install = "sh -c 'exit 4'\nsystemctl start 'a-secret'"
-    ran = boot(tmp_path, python="", script=render_user_data(agent_environment(), install=install))
+    ran = boot(tmp_path, "sh -c 'exit 4'\nsystemctl start 'a-secret'")
     assert ran.returncode == 4
     assert "the agent is not installed: the install command ended with exit code 4" in ran.stderr
     assert "a-secret" not in ran.stderr, "a command may hold the password of a package index"
-    assert not calls(tmp_path)
+    assert not (tmp_path / "calls.log").exists()
 
 
 def test_a_boot_script_does_not_install_an_agent_that_the_image_contains(tmp_path: Path) -> None:
     carried = tmp_path / "root/opt/navarch/bin/navarch"
     carried.parent.mkdir(parents=True)
     carried.touch(mode=0o755)
-    ran = boot(tmp_path, python="exit 1")
+    ran = boot(tmp_path, "exit 1")
     assert ran.returncode == 0, ran.stderr
-    assert [call.split()[0] for call in calls(tmp_path)] == ["systemctl", "systemctl"]
+    assert len((tmp_path / "calls.log").read_text().splitlines()) == 2
+
+
+def served_user_data() -> str:
+    install = install_bundle(build_bundle(), "http://10.0.0.1:50051")
+    return render_user_data(agent_environment(), install)
 
 
 def test_user_data_is_the_same_for_each_attempt_of_a_launch() -> None:
-    assert render_user_data(agent_environment()) == render_user_data(agent_environment())
+    assert served_user_data() == served_user_data()
 
 
 def test_user_data_fits_the_smallest_limit_of_all_clouds() -> None:
-    assert len(render_user_data(agent_environment()).encode()) < 12_000, "AWS takes 16 kB"
+    assert len(served_user_data().encode()) < 12_000, "AWS takes 16 kB"
 
 
 def test_the_agent_reads_every_variable_that_machines_receive() -> None:

@@ -70,6 +70,9 @@ PROTO_TYPES = frozenset({PROTO, b"application/protobuf", b"application/x-protobu
 OPENAPI = "/openapi.json"
 PROBES = ("/healthz", "/readyz", "/metrics")
 """Paths that need no token."""
+BUNDLES = "/agent/"
+"""The path of agent bundles. A new machine has no token that it could show, and each is public
+and known by its hash."""
 
 log = structlog.get_logger(__name__)
 
@@ -105,13 +108,15 @@ def build_http_app(
     fleet_health: FleetHealthApi | None = None,
     adoption: AdoptionApi | None = None,
     link: str = "",
+    bundle: Callable[[str], bytes | None] = lambda _: None,
 ) -> "HttpApp":
     """Return the ASGI application.
 
     `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
     the fleet in `snapshot` and of `telemetry`; `per_gpu` returns whether those of single GPUs are
     exposed. `desk` receives packed heartbeats; the caller runs it.
-    `link` names the listener, for the nodes that register at it.
+    `link` names the listener, for the nodes that register at it. `bundle` returns the agent bundle
+    with a hash.
     """
     routes = [
         *fleet_routes(fleet),
@@ -138,6 +143,7 @@ def build_http_app(
             per_gpu=per_gpu(),
         ),
         ready=ready,
+        bundle=bundle,
         limits=limits or HttpLimits(),
     )
 
@@ -155,6 +161,7 @@ class HttpApp:
         beat: Callable[[bytes, str | None], bytes],
         metrics: Callable[[], Iterator[bytes]],
         ready: Callable[[], str | None],
+        bundle: Callable[[str], bytes | None],
         limits: HttpLimits,
     ) -> None:
         self._router = router
@@ -162,6 +169,7 @@ class HttpApp:
         self._auth = auth
         self._beat = beat
         self._ready = ready
+        self._bundle = bundle
         self._body_bytes_max = limits.body_bytes_max
         self._answer_within_s = limits.answer_within.total_seconds()
         self._scrapes = Scrapes(clock, metrics, within_s=self._answer_within_s)
@@ -208,6 +216,8 @@ class HttpApp:
         path = scope["raw_path"].decode("ascii")
         if path in PROBES:
             return await self._probe(scope["method"], path, send)
+        if path.startswith(BUNDLES):
+            return self._send_bundle(scope["method"], path.removeprefix(BUNDLES))
         headers = dict(scope["headers"])
         identity = identify(self._auth, headers)
         if AGENTS in identity.groups and not path.startswith(AGENT_PREFIX):
@@ -247,10 +257,15 @@ class HttpApp:
             return Reply(body=b"", status=204)
         return Reply(body=msgspec.json.encode(value))
 
+    def _send_bundle(self, method: str, sha256: str) -> Reply:
+        _only_get(method)
+        content = self._bundle(sha256)
+        if content is None:
+            raise Refusal(404, "not_found", "this server has no agent bundle with that hash")
+        return Reply(body=content, content_type=b"application/gzip")
+
     async def _probe(self, method: str, path: str, send: Send) -> Reply | None:
-        if method not in ("GET", "HEAD"):
-            allow = ((b"allow", b"GET, HEAD"),)
-            raise Refusal(405, "invalid_argument", f"use GET, not {method}", headers=allow)
+        _only_get(method)
         if path == "/healthz":
             return Reply(body=b"ok", content_type=TEXT)
         if path == "/readyz":
@@ -260,6 +275,12 @@ class HttpApp:
             return Reply(body=b"ready", content_type=TEXT)
         await self._scrapes.send(send, head_only=method == "HEAD")
         return None
+
+
+def _only_get(method: str) -> None:
+    if method not in ("GET", "HEAD"):
+        allow = ((b"allow", b"GET, HEAD"),)
+        raise Refusal(405, "invalid_argument", f"use GET, not {method}", headers=allow)
 
 
 async def _serve_lifespan(scope: Scope, receive: Receive, send: Send) -> None:

@@ -60,9 +60,10 @@ class AwsSettings:
 
     def image_in(self, region: str, instance_type: str) -> str:
         """Return the image that a machine boots."""
-        # AWS keeps this parameter in every region: Ubuntu with NVIDIA's open driver and EFA.
+        # AWS keeps this parameter in every region: Ubuntu with NVIDIA's open driver and EFA,
+        # and with a Python (3.12) that runs the agent.
         machine = "arm64" if instance_type.startswith(ARM) else "x86_64"
-        image = "base-oss-nvidia-driver-gpu-ubuntu-22.04"
+        image = "base-oss-nvidia-driver-gpu-ubuntu-24.04"
         default = f"resolve:ssm:/aws/service/deeplearning/ami/{machine}/{image}/latest/ami-id"
         return self.images.get(region) or self.image or default
 
