@@ -16,6 +16,14 @@ from navarch.api.auth import Anyone, Authenticator, BearerToken
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
+from navarch.api.http.jobs import job_routes
+from navarch.api.http.nodes import (
+    adoption_routes,
+    evidence_routes,
+    fleet_health_routes,
+    held_routes,
+    join_routes,
+)
 from navarch.api.http.server import HttpServer, listen
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.errors import NotFoundError
@@ -127,14 +135,16 @@ def build_local_api(
         per_gpu=lambda: per_gpu,
         snapshot=store.fleet,
         limits=limits,
-        evidence=evidence,
-        held=HeldService(clock, store),
         joins=JoinService(clock, store),
-        join_tokens=JoinService(clock, store),
-        jobs=JobService(clock, store, InlineOffload(), Scheduling),
-        fleet_health=FleetHealthService(clock, store),
-        adoption=AdoptionService(clock, store),
         bundle=bundle,
+        routes=[
+            *evidence_routes(evidence),
+            *held_routes(HeldService(clock, store)),
+            *job_routes(JobService(clock, store, InlineOffload(), Scheduling)),
+            *join_routes(JoinService(clock, store)),
+            *fleet_health_routes(FleetHealthService(clock, store)),
+            *adoption_routes(AdoptionService(clock, store)),
+        ],
     )
     return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, injected)
 

@@ -12,6 +12,15 @@ from pathlib import Path
 
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
+from navarch.api.http.jobs import job_routes
+from navarch.api.http.nodes import (
+    adoption_routes,
+    bringup_routes,
+    evidence_routes,
+    fleet_health_routes,
+    held_routes,
+    join_routes,
+)
 from navarch.api.http.server import HttpServer
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
 from navarch.app.agent_bundle import AgentBundles
@@ -250,16 +259,18 @@ class Server:
             telemetry=opened.snapshots.telemetry,
             per_gpu=lambda: self._config.server.metrics.per_gpu,
             snapshot=store.fleet,
-            evidence=evidence,
-            held=HeldService(self._clock, store),
-            jobs=plane.jobs,
-            bringups=BringUpService(store, logs),
             joins=joins,
-            join_tokens=joins,
-            fleet_health=FleetHealthService(self._clock, store),
-            adoption=AdoptionService(self._clock, store),
             link=link_name(opened.http, "http"),
             bundle=self._bundles.get,
+            routes=[
+                *evidence_routes(evidence),
+                *held_routes(HeldService(self._clock, store)),
+                *job_routes(plane.jobs),
+                *bringup_routes(BringUpService(store, logs)),
+                *join_routes(joins),
+                *fleet_health_routes(FleetHealthService(self._clock, store)),
+                *adoption_routes(AdoptionService(self._clock, store)),
+            ],
         )
         return HttpServer(
             self._clock,

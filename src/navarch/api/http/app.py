@@ -39,28 +39,15 @@ from navarch.api.http.exchange import (
     send_reply,
 )
 from navarch.api.http.fleet import fleet_routes
-from navarch.api.http.jobs import job_routes
-from navarch.api.http.nodes import (
-    EvidenceKeeper,
-    adoption_routes,
-    bringup_routes,
-    evidence_routes,
-    fleet_health_routes,
-    held_routes,
-    join_routes,
-)
 from navarch.api.http.openapi import render_openapi
-from navarch.api.http.route import Router, Streamer
+from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
-from navarch.ports.adoption import AdoptionApi
-from navarch.ports.agents import AgentApi, JoinApi, Joins
-from navarch.ports.api import FleetApi, JobApi
+from navarch.ports.agents import AgentApi, Joins
+from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.fleet_health import FleetHealthApi, HeldApi
-from navarch.ports.shell import BringUpApi
 from navarch.wire.fleet import INTERNAL, code_of, text_of
 
 AGENT_PREFIX = "/v1/agent/"
@@ -99,18 +86,12 @@ def build_http_app(
     telemetry: Telemetry | None = None,
     per_gpu: Callable[[], bool] = lambda: True,
     limits: HttpLimits | None = None,
-    evidence: EvidenceKeeper | None = None,
-    held: HeldApi | None = None,
-    jobs: JobApi | None = None,
-    bringups: BringUpApi | None = None,
     joins: Joins | None = None,
-    join_tokens: JoinApi | None = None,
-    fleet_health: FleetHealthApi | None = None,
-    adoption: AdoptionApi | None = None,
     link: str = "",
     bundle: Callable[[str], bytes | None] = lambda _: None,
+    routes: Iterable[Route] = (),
 ) -> "HttpApp":
-    """Return the ASGI application.
+    """Return the ASGI application, with `routes` beside those of the fleet and of agents.
 
     `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
     the fleet in `snapshot` and of `telemetry`; `per_gpu` returns whether those of single GPUs are
@@ -118,20 +99,14 @@ def build_http_app(
     `link` names the listener, for the nodes that register at it. `bundle` returns the agent bundle
     with a hash.
     """
-    routes = [
+    all_routes = [
         *fleet_routes(fleet),
         *AgentRoutes(agents, joins, link=link).routes(),
-        *(evidence_routes(evidence) if evidence is not None else ()),
-        *(held_routes(held) if held is not None else ()),
-        *(job_routes(jobs) if jobs is not None else ()),
-        *(bringup_routes(bringups) if bringups is not None else ()),
-        *(join_routes(join_tokens) if join_tokens is not None else ()),
-        *(fleet_health_routes(fleet_health) if fleet_health is not None else ()),
-        *(adoption_routes(adoption) if adoption is not None else ()),
+        *routes,
     ]
     return HttpApp(
         clock,
-        router=Router(routes),
+        router=Router(all_routes),
         connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link)),
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
