@@ -13,11 +13,12 @@ from datetime import timedelta
 import uvloop
 
 from navarch.api.auth import BearerToken
+from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
-from navarch.api.metrics import settle_collector
+from navarch.api.metrics import PrometheusMetrics, settle_collector
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
@@ -54,7 +55,8 @@ async def serve(door: str, nodes: int, token: str) -> None:
     timing = Timing(heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL)
     agents = AgentService(clock, store, indexed(store), columns, timing=lambda: timing)
     fleet = FleetService(clock, entropy, store, columns)
-    desk = HeartbeatDesk(agents, columns)
+    metrics = PrometheusMetrics()
+    desk, calls = HeartbeatDesk(agents, columns, metrics), ApiMetrics(clock, metrics)
     auth = BearerToken(token)
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
@@ -64,12 +66,21 @@ async def serve(door: str, nodes: int, token: str) -> None:
             listener = listen("127.0.0.1", 0)
             port = listener.getsockname()[1]
             app = build_http_app(
-                clock, entropy, fleet, agents, auth=auth, desk=desk, snapshot=store.fleet
+                clock,
+                entropy,
+                fleet,
+                agents,
+                auth=auth,
+                desk=desk,
+                snapshot=store.fleet,
+                calls=calls,
             )
             server = HttpServer(clock, app, listener=listener, heartbeat_interval=INTERVAL)
             running.append(tasks.create_task(server.run()))
         else:
-            grpc_server = GrpcServer(fleet, agents, auth=auth, desk=desk, address="127.0.0.1:0")
+            grpc_server = GrpcServer(
+                fleet, agents, auth=auth, desk=desk, address="127.0.0.1:0", calls=calls
+            )
             port = grpc_server.port
             running.append(tasks.create_task(grpc_server.run()))
         settle_collector()

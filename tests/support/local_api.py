@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from tests.support.archives import MemoryArchive
 
 from navarch.api.auth import Anyone, Authenticator, BearerToken
+from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
@@ -37,6 +38,7 @@ from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Registration
 from navarch.ports.api import FailingController
+from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.store import Store
 from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService, Timing
@@ -71,6 +73,7 @@ class LocalApi:
     app: HttpApp
     auth: Authenticator
     evidence: EvidenceService
+    calls: ApiMetrics
     injected: list[tuple[NodeId, CheckResult]] = field(default_factory=list)
     http_url: str = ""
     grpc_url: str = ""
@@ -96,6 +99,7 @@ def build_local_api(
     per_gpu: bool = True,
     failing: Sequence[FailingController] = (),
     bundle: Callable[[str], bytes | None] = lambda _: None,
+    metrics: Metrics | None = None,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -120,7 +124,8 @@ def build_local_api(
         timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
         policies=policies,
     )
-    desk = HeartbeatDesk(agents, columns)
+    desk = HeartbeatDesk(agents, columns, metrics)
+    calls = ApiMetrics(clock, metrics or NoMetrics())
     auth = BearerToken(token) if token else Anyone()
     evidence = EvidenceService(store, MemoryArchive())
     app = build_http_app(
@@ -145,8 +150,9 @@ def build_local_api(
             *fleet_health_routes(FleetHealthService(clock, store)),
             *adoption_routes(AdoptionService(clock, store)),
         ],
+        calls=calls,
     )
-    return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, injected)
+    return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, calls, injected)
 
 
 @asynccontextmanager
@@ -178,6 +184,7 @@ async def serve_local_api(
                 auth=local.auth,
                 desk=local.desk,
                 address="127.0.0.1:0",
+                calls=local.calls,
                 evidence=local.evidence,
                 joins=JoinService(SystemClock(), local.store),
             )

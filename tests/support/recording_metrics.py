@@ -56,6 +56,10 @@ class RecordingMetrics:
         """Return every value of a histogram, in order."""
         return tuple(self._instruments[name].observed[_key(labels)])
 
+    def series(self, name: str) -> int:
+        """Return how many combinations of labels were recorded."""
+        return len(self._instruments[name].values)
+
     def names(self) -> Sequence[str]:
         """Return the name of every instrument."""
         return sorted(self._instruments)

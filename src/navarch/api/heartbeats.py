@@ -13,6 +13,7 @@ from navarch.core.ids import NodeId
 from navarch.core.recovery import Command
 from navarch.ports.agents import AgentApi
 from navarch.ports.clock import Clock
+from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.wire.v1.agent_pb2 import AgentCommand, HeartbeatRequest, HeartbeatResponse
 from navarch.wire.v1.heartbeat_wire_pb2 import HeartbeatWire
 
@@ -20,6 +21,7 @@ Floats = npt.NDArray[np.float32]
 
 TICK_S = 0.1
 """The longest delay before a reading is written to the table."""
+DELAY_BUCKETS_S = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 BATCH_MAX = 4096
 GPUS_MAX = 64
 """More than any machine has; a bound on what one heartbeat may claim."""
@@ -49,11 +51,18 @@ class HeartbeatDesk:
     stay bytes until the next tick writes all of them in one operation.
     """
 
-    def __init__(self, agents: AgentApi, sink: HeartbeatSink) -> None:
+    def __init__(
+        self, agents: AgentApi, sink: HeartbeatSink, metrics: Metrics | None = None
+    ) -> None:
         self._heartbeat = agents.heartbeat
         self._sink = sink
         self._batches: dict[int, _Batch] = {}
         self.received = 0
+        self._delays = (metrics or NoMetrics()).histogram(
+            "navarch_event_loop_delay_seconds",
+            "How late a timer of the event loop fires: heartbeats and calls wait as long.",
+            buckets=DELAY_BUCKETS_S,
+        )
 
     def beat(self, body: bytes, own: str | None = None) -> bytes:
         """Process one HeartbeatRequest; return the HeartbeatResponse.
@@ -106,7 +115,9 @@ class HeartbeatDesk:
     async def run(self, clock: Clock) -> None:
         """Flush at every tick, until cancelled."""
         while True:
+            due = clock.monotonic() + TICK_S
             await clock.sleep(TICK_S)
+            self._delays.observe(max(clock.monotonic() - due, 0.0))
             self.flush()
 
 

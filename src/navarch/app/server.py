@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from navarch.api.calls import ApiMetrics
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.jobs import job_routes
@@ -117,6 +118,7 @@ class Server:
         self._entropy = SystemEntropy()
         self._auth = BearerAuth(_token(config))
         self._metrics = PrometheusMetrics()
+        self._calls = ApiMetrics(self._clock, self._metrics)
         self._providers = ProviderRegistry(self._extensions)
         self._bundles = AgentBundles(
             self._clock,
@@ -155,14 +157,16 @@ class Server:
             store, http = opened.store, opened.http
             async with asyncio.TaskGroup() as tasks:
                 plane = self._plane = self._build(stack, tasks, opened)
-                desk = HeartbeatDesk(plane.agents, opened.snapshots.telemetry)
+                desk = HeartbeatDesk(plane.agents, opened.snapshots.telemetry, self._metrics)
                 stack.callback(desk.flush)
                 evidence = EvidenceService(
                     store, FolderArchive(self._data_dir / "evidence", opened.offload)
                 )
                 joins = JoinService(self._clock, store)
                 http_server = self._http_server(opened, plane, desk, evidence, joins)
-                grpc_server = build_grpc_server(plane, self._auth, desk, evidence, joins, grpc)
+                grpc_server = build_grpc_server(
+                    plane, self._auth, desk, evidence, joins, grpc, calls=self._calls
+                )
                 timeouts = self._timeouts = TimeoutMigration(
                     self._clock,
                     store,
@@ -260,6 +264,7 @@ class Server:
             per_gpu=lambda: self._config.server.metrics.per_gpu,
             snapshot=store.fleet,
             joins=joins,
+            calls=self._calls,
             link=link_name(opened.http, "http"),
             bundle=self._bundles.get,
             routes=[

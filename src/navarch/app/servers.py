@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from navarch.api.auth import Anyone, Authenticator, BearerToken, Identity
+from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.server import listen
@@ -95,6 +96,8 @@ def build_grpc_server(
     evidence: EvidenceDesk,
     joins: Joins,
     address: Address,
+    *,
+    calls: ApiMetrics,
 ) -> GrpcServer:
     """Return the gRPC server, or raise StartError if its address is not available."""
     if address.port:
@@ -112,6 +115,7 @@ def build_grpc_server(
             address=str(address),
             evidence=evidence,
             joins=joins,
+            calls=calls,
             link=link_name(address, "grpc"),
         )
     except RuntimeError as error:

@@ -13,6 +13,7 @@ from tests.support.local_api import build_local_api
 
 from navarch.agent.transport import open_link
 from navarch.api.auth import BearerToken
+from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk, render_commands
 from navarch.client.grpc_link import grpc_link
@@ -33,6 +34,7 @@ from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
 from navarch.core.recovery import CommandKind
 from navarch.ports.agents import Link, Registration, UnauthorizedError
+from navarch.ports.metrics import NoMetrics
 from navarch.wire.v1 import agent_pb2 as pb
 
 NODE = NodeId("gpu-7")
@@ -118,7 +120,12 @@ class PlainDesk(HeartbeatDesk):
 async def over_grpc(plane: FakeControlPlane) -> AsyncIterator[Link]:
     fleet = build_local_api().fleet
     server = GrpcServer(
-        fleet, plane, auth=BearerToken("secret"), desk=PlainDesk(plane), address="127.0.0.1:0"
+        fleet,
+        plane,
+        auth=BearerToken("secret"),
+        desk=PlainDesk(plane),
+        address="127.0.0.1:0",
+        calls=ApiMetrics(SystemClock(), NoMetrics()),
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(server.run())

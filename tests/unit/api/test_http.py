@@ -128,7 +128,7 @@ def test_a_scrape_too_many_is_refused_and_later_ones_are_not() -> None:
 
 def test_a_client_that_does_not_read_its_scrape_gets_an_incomplete_reply() -> None:
     async def story(local: LocalApi) -> None:
-        await with_readings(local, 1)
+        await with_readings(local, 40)  # more than two parts
         sent: list[MutableMapping[str, Any]] = []
 
         async def send(message: MutableMapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.exposition import a_table, values_of
+from tests.support.local_api import build_local_api
 from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.api.fleet_metrics import (
@@ -123,6 +124,7 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     Providers([], metrics)
     CommitMetrics(metrics, Fleet())
     Runtime(SystemClock(), SystemEntropy(), [], strict=True, metrics=metrics)
+    build_local_api(metrics=metrics)
     declared = {(name, kind, labels) for name, (kind, labels) in metrics.declared().items()}
     fault = Condition(check="nvml", health=Health.DEGRADED, reason="", since=NOW)
     fleet = Fleet(

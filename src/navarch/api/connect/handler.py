@@ -10,6 +10,7 @@ import structlog
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
+from navarch.api.calls import CONNECT, ApiMetrics
 from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
 from navarch.api.readings import load_heartbeat
@@ -32,7 +33,8 @@ Call = Callable[[Any], Awaitable[Message]]
 class ConnectHandler:
     """The calls of the Go system's agents and CLI."""
 
-    def __init__(self, methods: ReferenceMethods) -> None:
+    def __init__(self, methods: ReferenceMethods, metrics: ApiMetrics) -> None:
+        self._metrics = metrics
         self._calls: dict[str, tuple[type[Message], Call]] = {
             "RegisterNode": (pb.RegisterNodeRequest, methods.register_node),
             "ReportHealth": (pb.ReportHealthRequest, methods.report_health),
@@ -59,9 +61,10 @@ class ConnectHandler:
             raise Refusal(415, "invalid_argument", text, headers=accepted)
         kind, call = self._calls[name]
         try:
-            message = _read(kind, request)
-            async with asyncio.timeout(_timeout_s(request)):
-                reply = await call(message)
+            with self._metrics.measure(CONNECT, name):
+                message = _read(kind, request)
+                async with asyncio.timeout(_timeout_s(request)):
+                    reply = await call(message)
         except Refusal:
             raise
         except Exception as error:

@@ -7,6 +7,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from navarch.api.auth import shown_in
+from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.grpc.guard import Context, guarded, headers_of, refusal
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.limits import check_limits, check_registration
@@ -55,9 +56,11 @@ class AgentCalls:
         evidence: EvidenceDesk | None = None,
         joins: Joins | None = None,
         *,
+        metrics: ApiMetrics,
         link: str = "",
     ) -> None:
         """`link` names the listener, for the nodes that register at it."""
+        self._metrics = metrics
         self._link = link
         self._agents = agents
         self._desk = desk
@@ -77,7 +80,7 @@ class AgentCalls:
         if self._evidence is not None:
             calls["ReportEvidence"] = self._report_evidence
         handlers = {
-            name: guarded(f"/{SERVICE}/{name}", self._from_sender(call))
+            name: guarded(f"/{SERVICE}/{name}", self._from_sender(call), self._metrics)
             for name, call in calls.items()
         }
         handlers["Attach"] = grpc.stream_stream_rpc_method_handler(self._attach)
@@ -182,7 +185,8 @@ class AgentCalls:
         place = getattr(answer, name)
         place.SetInParent()
         try:
-            reply = await call(getattr(message, kind).SerializeToString(), sender)
+            with self._metrics.measure(GRPC, f"{SERVICE}/{kind.title().replace('_', '')}"):
+                reply = await call(getattr(message, kind).SerializeToString(), sender)
             place.ParseFromString(reply)
         except DecodeError as error:
             raise InvalidError("the message cannot be read") from error

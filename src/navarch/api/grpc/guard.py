@@ -10,6 +10,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, identify
+from navarch.api.calls import GRPC, ApiMetrics
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.wire.fleet import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
 
@@ -85,13 +86,17 @@ def refusal(call: str, error: Exception) -> tuple[ErrorCode, str]:
     return code, text_of(error, code)
 
 
-def guarded(call: str, answer: Callable[[bytes, Context], Awaitable[bytes]]) -> Handler:
+def guarded(
+    call: str, answer: Callable[[bytes, Context], Awaitable[bytes]], metrics: ApiMetrics
+) -> Handler:
     """Return a handler for a unary call on encoded messages."""
+    method = call.removeprefix("/")
 
     async def handle(body: bytes, context: Context) -> bytes:
         try:
-            async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
-                return await answer(body, context)
+            with metrics.measure(GRPC, method):
+                async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
+                    return await answer(body, context)
         except Exception as error:  # noqa: BLE001 - reported, and logged if internal
             code, text = refusal(call, error)
         await context.abort(STATUSES[code.grpc], text)

@@ -10,6 +10,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from navarch.api.auth import Authenticator, JoinTokens
+from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
 from navarch.api.grpc.guard import Context, TokenInterceptor, guarded, guarded_stream
@@ -22,14 +23,14 @@ from navarch.wire.fleet import FLEET_CALLS, SERVICE, FleetCall
 from navarch.wire.fleet import SERVICE as FLEET_SERVICE
 
 
-def fleet_handlers(fleet: FleetApi) -> grpc.GenericRpcHandler:
+def fleet_handlers(fleet: FleetApi, metrics: ApiMetrics) -> grpc.GenericRpcHandler:
     """Return the handlers of the service."""
     handlers = {}
     for call in FLEET_CALLS.values():
         if call.streams:
             handlers[call.name] = guarded_stream(call.path, _watch(fleet, call))
         else:
-            handlers[call.name] = guarded(call.path, _answer(fleet, call))
+            handlers[call.name] = guarded(call.path, _answer(fleet, call), metrics)
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
@@ -85,6 +86,7 @@ class GrpcServer:
         auth: Authenticator,
         desk: HeartbeatDesk,
         address: str,
+        calls: ApiMetrics,
         evidence: EvidenceDesk | None = None,
         joins: Joins | None = None,
         link: str = "",
@@ -98,9 +100,8 @@ class GrpcServer:
         self._server = grpc.aio.server(interceptors=[TokenInterceptor(auth)], options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self._server.add_generic_rpc_handlers(
-            (fleet_handlers(fleet), AgentCalls(agents, desk, evidence, joins, link=link).handlers())
-        )
+        of_agents = AgentCalls(agents, desk, evidence, joins, metrics=calls, link=link)
+        self._server.add_generic_rpc_handlers((fleet_handlers(fleet, calls), of_agents.handlers()))
         names = (FLEET_SERVICE, AGENT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         # No check of the Host header, unlike on the HTTP port: gRPC needs HTTP/2 from the first

@@ -18,6 +18,7 @@ from navarch.api.auth import (
     identify,
     requires_credentials,
 )
+from navarch.api.calls import HTTP, ApiMetrics
 from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.fleet_metrics import Telemetry, fleet_exposition
@@ -48,6 +49,7 @@ from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi, Joins
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.metrics import NoMetrics
 from navarch.wire.fleet import INTERNAL, code_of, text_of
 
 AGENT_PREFIX = "/v1/agent/"
@@ -87,6 +89,7 @@ def build_http_app(
     per_gpu: Callable[[], bool] = lambda: True,
     limits: HttpLimits | None = None,
     joins: Joins | None = None,
+    calls: ApiMetrics | None = None,
     link: str = "",
     bundle: Callable[[str], bytes | None] = lambda _: None,
     routes: Iterable[Route] = (),
@@ -99,6 +102,7 @@ def build_http_app(
     `link` names the listener, for the nodes that register at it. `bundle` returns the agent bundle
     with a hash.
     """
+    calls = calls or ApiMetrics(clock, NoMetrics())
     all_routes = [
         *fleet_routes(fleet),
         *AgentRoutes(agents, joins, link=link).routes(),
@@ -107,7 +111,7 @@ def build_http_app(
     return HttpApp(
         clock,
         router=Router(all_routes),
-        connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link)),
+        connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link), calls),
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
         metrics=lambda: fleet_exposition(
@@ -120,6 +124,7 @@ def build_http_app(
         ready=ready,
         bundle=bundle,
         limits=limits or HttpLimits(),
+        calls=calls,
     )
 
 
@@ -138,7 +143,9 @@ class HttpApp:
         ready: Callable[[], str | None],
         bundle: Callable[[str], bytes | None],
         limits: HttpLimits,
+        calls: ApiMetrics,
     ) -> None:
+        self._calls = calls
         self._router = router
         self._connect = connect
         self._auth = auth
@@ -226,8 +233,9 @@ class HttpApp:
         assert route.handle is not None, route.path
         if route.query is None and request.query_string:
             raise InvalidError("this call takes no query parameters; send the values in the body")
-        async with asyncio.timeout(self._answer_within_s):
-            value = await route.handle(request)
+        with self._calls.measure(HTTP, f"{route.method} {route.path}"):
+            async with asyncio.timeout(self._answer_within_s):
+                value = await route.handle(request)
         if value is None:
             return Reply(body=b"", status=204)
         return Reply(body=msgspec.json.encode(value))

@@ -13,6 +13,9 @@ SCRAPES_MAX = 4
 """The most scrapes at once. They need no token, and a large one takes half a second of CPU time;
 a heartbeat waits at most for one slice of each."""
 
+PART_BYTES = 2**15
+"""Slices are sent together up to this size: most of them are a few lines."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -52,11 +55,14 @@ class _Reply:
         self.begun = False
 
     async def write(self, slices: Iterator[bytes]) -> None:
+        pending = bytearray()
         for each in slices:
-            if each:
-                await self._write(each)
+            pending += each
+            if len(pending) >= PART_BYTES:
+                await self._write(bytes(pending))
+                pending.clear()
             await self._clock.sleep(0)
-        await self._write(b"", more=False)
+        await self._write(bytes(pending), more=False)
 
     async def _write(self, body: bytes, *, more: bool = True) -> None:
         if not self.begun:
