@@ -14,6 +14,7 @@ from tests.support.archives import MemoryArchive
 
 from navarch.api.auth import Anyone, Authenticator, BearerToken
 from navarch.api.calls import ApiMetrics
+from navarch.api.fleet_metrics import fleet_exposition
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
@@ -136,9 +137,9 @@ def build_local_api(
         auth=auth,
         desk=desk,
         ready=ready,
-        telemetry=columns,
-        per_gpu=lambda: per_gpu,
-        snapshot=store.fleet,
+        metrics=lambda: fleet_exposition(
+            store.fleet(), now=clock.now(), telemetry=columns, per_gpu=per_gpu
+        ),
         limits=limits,
         joins=JoinService(clock, store),
         bundle=bundle,

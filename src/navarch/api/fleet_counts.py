@@ -1,16 +1,19 @@
 """Counts of a fleet as metrics: nodes, pools, what is held back, incidents, jobs, and spending."""
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from itertools import product
 from typing import TypeVar
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from navarch.core.budget import month_start
 from navarch.core.disruption import DeferredBy
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
+from navarch.core.ids import PoolName
 from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.node import Node, NodeStatus, Phase, node_status
@@ -20,6 +23,9 @@ UNKNOWN = "unknown"
 
 NO_POOL = "-"
 """The label of nodes that belong to no pool; no pool can have this name."""
+
+DELETED = "-deleted"
+"""The label of all pools that are deleted, once their machines are gone; no pool's name either."""
 
 LAUNCHES = "launches"
 HELD = "held"
@@ -32,8 +38,12 @@ T = TypeVar("T")
 class FleetCounts:
     """Counts of one fleet, added up slice by slice."""
 
-    def __init__(self, fleet: Fleet, now: datetime) -> None:
+    def __init__(
+        self, fleet: Fleet, now: datetime, *, spent: Mapping[PoolName, Decimal] | None = None
+    ) -> None:
+        """`spent` is what machines without nodes have cost each pool this month, if known."""
         self._now = now
+        self._month_start = month_start(now)
         self._statuses = Tally[Labels]({(x,): 0 for x in (*NodeStatus, UNKNOWN)})
         self._gpus: Tally[Labels] = Tally()
         self._health: Tally[Health] = Tally()
@@ -52,6 +62,11 @@ class FleetCounts:
             for pool in self._pools
             for offering in pool.offerings
         }
+        self._month: dict[Labels, float] | None = None
+        if spent is not None:
+            self._month = dict.fromkeys(_zeros(names), 0.0)
+            for name, amount in spent.items():
+                self._add_spent(name if (name,) in self._serving else DELETED, float(amount))
         self._incidents = _zeros(
             IncidentKind, [x for x in IncidentState if x is not IncidentState.RESOLVED]
         )
@@ -77,7 +92,14 @@ class FleetCounts:
             launch = node.launch
             if launch is not None and launch.launched_at is not None and launch.ended_at is None:
                 payer = (pool, launch.offering.provider)
-                self._spend[payer] = self._spend.get(payer, 0.0) + float(launch.price_per_hour)
+                per_hour = float(launch.price_per_hour)
+                self._spend[payer] = self._spend.get(payer, 0.0) + per_hour
+                ran = self._now - max(launch.launched_at, self._month_start)
+                self._add_spent(pool, max(ran.total_seconds(), 0.0) / 3600 * per_hour)
+
+    def _add_spent(self, pool: str, amount: float) -> None:
+        if self._month is not None:
+            self._month[pool,] = self._month.get((pool,), 0.0) + amount
 
     def add_incidents(self, incidents: Iterable[Incident]) -> None:
         """Count the open incidents."""
@@ -166,6 +188,13 @@ class FleetCounts:
             ("pool", "provider"),
             self._spend,
         )
+        if self._month is not None:
+            yield _family(
+                "navarch_pool_spend_month",
+                "What machines have cost since the beginning of the calendar month, in UTC.",
+                ("pool",),
+                self._month,
+            )
 
 
 def _pauses(pool: Pool) -> Iterator[tuple[Labels, int]]:

@@ -1,8 +1,9 @@
 """The fleet in Prometheus' text format, in slices: 400,000 series must delay no heartbeat."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -12,7 +13,7 @@ from navarch.api.fleet_counts import NO_POOL, FleetCounts
 from navarch.api.metrics import render_metrics
 from navarch.core.fleet import Fleet
 from navarch.core.health import SEVERITY, Health
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.instance import Reading
 from navarch.core.node import Node, Phase
 
@@ -72,11 +73,15 @@ def fleet_exposition(
     others: Iterable[Metric] = (),
     telemetry: Telemetry | None = None,
     per_gpu: bool = True,
+    spent: Mapping[PoolName, Decimal] | None = None,
 ) -> Iterator[bytes]:
-    """Yield the metrics of `fleet` and then `others`, a slice at a time; some slices are empty."""
+    """Yield the metrics of `fleet` and then `others`, a slice at a time; some slices are empty.
+
+    `spent` is what machines without nodes have cost each pool this month, if that is known.
+    """
     nodes = [node for node in fleet.nodes.values() if not node.gone]
     slices = list(_parts(nodes))
-    counts = FleetCounts(fleet, now)
+    counts = FleetCounts(fleet, now, spent=spent)
     for part in slices:
         counts.add_nodes(part)
         yield b""

@@ -217,7 +217,7 @@ class ControlPlaneParts:
             hook=hook,
             strict=self.strict,
         )
-        budgets = BudgetController(clock, store, opinions.budgets, self.ledger)
+        budgets = BudgetController(clock, store, opinions.budgets, self.ledger, self.metrics)
         return [
             remediation,
             RecoveryController(

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from navarch.api.calls import ApiMetrics
+from navarch.api.fleet_metrics import fleet_exposition
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.jobs import job_routes
@@ -184,6 +185,7 @@ class Server:
                     grpc_server.run(),
                     plane.run(),
                     timeouts.run(),
+                    plane.ledger.read(),  # for the metrics, and the first question about costs
                     PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
                 ):
                     tasks.create_task(work)
@@ -256,13 +258,7 @@ class Server:
             auth=self._auth,
             desk=desk,
             ready=lambda: None if self._serving else "the control loops are starting",
-            # Not collected before they are rendered: each family is a slice of its own.
-            collect=lambda: chain(
-                server_metrics(store.fleet(), desk.received), self._metrics.collect()
-            ),
-            telemetry=opened.snapshots.telemetry,
-            per_gpu=lambda: self._config.server.metrics.per_gpu,
-            snapshot=store.fleet,
+            metrics=partial(self._exposition, opened, plane, desk),
             joins=joins,
             calls=self._calls,
             link=link_name(opened.http, "http"),
@@ -282,6 +278,18 @@ class Server:
             app,
             listener=opened.listener,
             heartbeat_interval=self._config.server.heartbeat_interval,
+        )
+
+    def _exposition(self, opened: "_Opened", plane: Plane, desk: HeartbeatDesk) -> Iterator[bytes]:
+        fleet, now = opened.store.fleet(), self._clock.now()
+        return fleet_exposition(
+            fleet,
+            now=now,
+            # Not collected before they are rendered: each family is a slice of its own.
+            others=chain(server_metrics(fleet, desk.received), self._metrics.collect()),
+            telemetry=opened.snapshots.telemetry,
+            per_gpu=self._config.server.metrics.per_gpu,
+            spent=plane.ledger.without_nodes(now),
         )
 
     async def reload(self, config: Config) -> Reload:

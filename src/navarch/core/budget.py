@@ -16,6 +16,11 @@ def cost(price_per_hour: Decimal, start: datetime, end: datetime) -> Decimal:
     return price_per_hour * microseconds / _MICROSECONDS_PER_HOUR
 
 
+def month_start(now: datetime) -> datetime:
+    """Return when the calendar month of `now` began."""
+    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
 class BudgetOf(StrEnum):
     """The scope of a budget."""
 

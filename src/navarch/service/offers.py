@@ -7,13 +7,13 @@ from decimal import Decimal
 
 from navarch.catalogue.machines import machines_for_gpus, parse_gpu_type
 from navarch.control.pools.ledger import Ledger
-from navarch.core.budget import Budget
+from navarch.core.budget import Budget, month_start
 from navarch.core.errors import InvalidError
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
-from navarch.fleet.money.books import Account, forecast, month_start
+from navarch.fleet.money.books import Account, forecast
 from navarch.ports.api import BudgetView, Capacity, CostBy, CostLine, CostReport, Offer, PoolSpec
 from navarch.service.views import pool_spec
 

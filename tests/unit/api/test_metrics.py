@@ -21,6 +21,8 @@ from navarch.api.fleet_metrics import (
 )
 from navarch.api.metrics import PrometheusMetrics, render_metrics, server_metrics
 from navarch.clock import SystemClock, SystemEntropy
+from navarch.control.pools.budgets import BudgetController
+from navarch.control.pools.ledger import Ledger
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_metrics import CommitMetrics
 from navarch.control.runtime.runtime import Runtime
@@ -28,9 +30,11 @@ from navarch.core.fleet import Fleet
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
+from navarch.core.ownership import Cluster
 from navarch.core.records import Table
 from navarch.core.version import VERSION
 from navarch.ports.metrics import Metrics, NoMetrics
+from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
@@ -44,7 +48,8 @@ def a_fleet(*nodes: Node) -> Fleet:
 
 
 def expose(fleet: Fleet, others: Iterable[Metric] = (), readings: Telemetry | None = None) -> str:
-    return b"".join(fleet_exposition(fleet, now=NOW, others=others, telemetry=readings)).decode()
+    slices = fleet_exposition(fleet, now=NOW, others=others, telemetry=readings, spent={})
+    return b"".join(slices).decode()
 
 
 def rendered(metrics: Iterable[Metric]) -> str:
@@ -125,6 +130,8 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     CommitMetrics(metrics, Fleet())
     Runtime(SystemClock(), SystemEntropy(), [], strict=True, metrics=metrics)
     build_local_api(metrics=metrics)
+    store = MemoryStore(Cluster(id="c", secret=bytes(32)))
+    BudgetController(SystemClock(), store, (), Ledger(SystemClock(), store), metrics)
     declared = {(name, kind, labels) for name, (kind, labels) in metrics.declared().items()}
     fault = Condition(check="nvml", health=Health.DEGRADED, reason="", since=NOW)
     fleet = Fleet(

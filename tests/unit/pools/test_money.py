@@ -8,10 +8,13 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.exposition import values_of
+from tests.support.recording_metrics import RecordingMetrics
 
+from navarch.api.fleet_metrics import fleet_exposition
 from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.ledger import Ledger
-from navarch.core.budget import Budget, BudgetOf, OverBudget
+from navarch.core.budget import Budget, BudgetOf, OverBudget, month_start
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -26,7 +29,6 @@ from navarch.fleet.money.books import (
     account,
     forecast,
     month_end,
-    month_start,
 )
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
 from navarch.fleet.selection import ProposedLaunch
@@ -345,6 +347,67 @@ def test_commits_make_a_count_due_only_while_a_budget_exists_or_existed() -> Non
         assert await is_queued(loop), "a reload has taken it away, and the count does not know"
         await loop.reconcile()
         assert not await is_queued(loop)
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(story())
+
+
+def test_the_exposed_spend_of_the_month_equals_the_cost_report() -> None:
+    """Machines of nodes, machines that are gone, an orphan, and one that a node has adopted."""
+    last_month = month_start(NOW) - 30 * HOUR
+    adopted = a_launch("adopted", began=last_month)
+    nodes = [
+        evolve(a_node("n", "training"), launch=a_launch("n")),
+        evolve(a_node("old", "batch"), launch=a_launch("old", began=last_month, pool="batch")),
+        evolve(a_node("adopted", "training"), launch=adopted),
+    ]
+    launches = [
+        a_launch("gone", ended=NOW - HOUR),
+        a_launch("across", began=last_month, ended=month_start(NOW) + 5 * HOUR),
+        a_launch("before", began=last_month, ended=month_start(NOW) - HOUR),
+        a_launch("orphan", pool="batch"),
+        a_launch("deleted", pool="deleted", ended=NOW),
+        adopted,
+    ]
+
+    async def story() -> tuple[str, CostReport]:
+        store = MemoryStore(Cluster(id="c", secret=b"s"))
+        ledger = Ledger(SimClock(), store)
+        store.subscribe(ledger.on_commit)
+        assert ledger.without_nodes(NOW) is None, "unknown before the store was read"
+        await ledger.read()
+        pools = [a_pool(), a_pool("batch")]
+        await store.commit(Change(nodes=nodes, launches=launches, pools=pools), based_on=0)
+        slices = fleet_exposition(store.fleet(), now=NOW, spent=ledger.without_nodes(NOW))
+        report = await cost_report(ledger, [], by=CostBy.POOL, since=month_start(NOW), now=NOW)
+        return b"".join(slices).decode(), report
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        text, report = runner.run(story())
+    exposed = values_of(text, "navarch_pool_spend_month")
+    lines = {line.name: float(line.spent) for line in report.lines}
+    assert exposed == pytest.approx(
+        {("training",): lines["training"], ("batch",): lines["batch"], ("-deleted",): 20.0}
+    )
+
+
+def test_budgets_are_exposed_with_their_limit_and_spending() -> None:
+    metrics = RecordingMetrics()
+    budgets = [a_budget(3_000), a_budget(500, of=BudgetOf.TEAM, name="red")]
+
+    def read(name: str, budget: str) -> float:
+        return metrics.value(f"navarch_budget_{name}_month", budget=budget)
+
+    async def story() -> None:
+        clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"s"))
+        controller = BudgetController(clock, store, budgets, Ledger(clock, store), metrics)
+        running = a_launch("n", began=clock.now(), team="red")
+        await store.commit(Change(nodes=[evolve(a_node("n"), launch=running)]), based_on=0)
+        await ControllerDriver(clock, store, controller).reconcile()
+        await clock.sleep(3600)
+        assert (read("limit", "fleet"), read("limit", "team/red")) == (3_000, 500)
+        assert read("spent", "fleet") == read("spent", "team/red") == 10
+        assert read("forecast", "fleet") == 31 * 24 * 10
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(story())

@@ -1,13 +1,12 @@
 """The ASGI application: JSON API, packed heartbeats, the Go system's protocol, and probes."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
 import msgspec
 import structlog
-from prometheus_client.metrics_core import Metric
 
 from navarch.api.auth import (
     AGENTS,
@@ -21,7 +20,6 @@ from navarch.api.auth import (
 from navarch.api.calls import HTTP, ApiMetrics
 from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.connect.methods import ReferenceMethods
-from navarch.api.fleet_metrics import Telemetry, fleet_exposition
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
@@ -44,7 +42,6 @@ from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
 from navarch.core.errors import InvalidError, UnauthenticatedError
-from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi, Joins
 from navarch.ports.api import FleetApi
@@ -82,11 +79,8 @@ def build_http_app(
     *,
     auth: Authenticator,
     desk: HeartbeatDesk,
-    snapshot: Callable[[], Fleet],
+    metrics: Callable[[], Iterator[bytes]],
     ready: Callable[[], str | None] = lambda: None,
-    collect: Callable[[], Iterable[Metric]] = tuple,
-    telemetry: Telemetry | None = None,
-    per_gpu: Callable[[], bool] = lambda: True,
     limits: HttpLimits | None = None,
     joins: Joins | None = None,
     calls: ApiMetrics | None = None,
@@ -96,11 +90,9 @@ def build_http_app(
 ) -> "HttpApp":
     """Return the ASGI application, with `routes` beside those of the fleet and of agents.
 
-    `ready` returns what is not ready yet, or None. `collect` returns metrics to add to those of
-    the fleet in `snapshot` and of `telemetry`; `per_gpu` returns whether those of single GPUs are
-    exposed. `desk` receives packed heartbeats; the caller runs it.
-    `link` names the listener, for the nodes that register at it. `bundle` returns the agent bundle
-    with a hash.
+    `ready` returns what is not ready yet, or None. `metrics` returns the reply to a scrape, in
+    slices. `desk` receives packed heartbeats; the caller runs it. `link` names the listener, for
+    the nodes that register at it. `bundle` returns the agent bundle with a hash.
     """
     calls = calls or ApiMetrics(clock, NoMetrics())
     all_routes = [
@@ -114,13 +106,7 @@ def build_http_app(
         connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link), calls),
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
-        metrics=lambda: fleet_exposition(
-            snapshot(),
-            now=clock.now(),
-            others=collect(),
-            telemetry=telemetry,
-            per_gpu=per_gpu(),
-        ),
+        metrics=metrics,
         ready=ready,
         bundle=bundle,
         limits=limits or HttpLimits(),

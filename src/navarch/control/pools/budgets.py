@@ -1,19 +1,20 @@
 """Budgets: counts what is spent, and alerts people before a budget is used up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from navarch.control.pools.ledger import Ledger
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.journal import read_journal
-from navarch.core.budget import Budget
+from navarch.core.budget import Budget, month_start
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
-from navarch.fleet.money.books import month_start
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, veto
 from navarch.fleet.selection import ProposedLaunch, Take
 from navarch.ports.clock import Clock
+from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.store import Committed, Store
 
 ALL_BUDGETS = "all budgets"
@@ -28,7 +29,12 @@ class BudgetController(Controller):
     name = "budgets"
 
     def __init__(
-        self, clock: Clock, store: Store, budgets: Sequence[Budget], ledger: Ledger
+        self,
+        clock: Clock,
+        store: Store,
+        budgets: Sequence[Budget],
+        ledger: Ledger,
+        metrics: Metrics | None = None,
     ) -> None:
         """`budgets` is read in every round: a reload may change its content."""
         super().__init__(clock, store, [ALL_BUDGETS])
@@ -41,6 +47,31 @@ class BudgetController(Controller):
         self._counted_for: tuple[Budget, ...] = ()
         self._reported: dict[str, Level] = {}
         self._reported_for: tuple[datetime, tuple[Budget, ...]] | None = None
+        self._declare(metrics or NoMetrics())
+
+    def _declare(self, metrics: Metrics) -> None:
+        def gauge(name: str, description: str, value: Callable[[Spending], Decimal]) -> None:
+            def read() -> Mapping[tuple[str, ...], float]:
+                return {(str(each.budget),): float(value(each)) for each in self._spending}
+
+            metrics.computed_gauge(name, description, read, labels=("budget",))
+
+        now = self._clock.now
+        gauge(
+            "navarch_budget_limit_month",
+            "The limit of a budget for a calendar month.",
+            lambda each: each.budget.limit_per_month,
+        )
+        gauge(
+            "navarch_budget_spent_month",
+            "What is spent of a budget this month.",
+            lambda each: each.spent(now()),
+        )
+        gauge(
+            "navarch_budget_forecast_month",
+            "What will be spent of a budget at the end of the month if nothing changes.",
+            lambda each: each.forecast(now()),
+        )
 
     def on_commit(self, committed: Committed) -> None:
         """Note new launches, and queue the budgets: what is spent has changed."""

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from decimal import Decimal
 
-from navarch.core.budget import Budget
+from navarch.core.budget import Budget, month_start
+from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
-from navarch.fleet.money.books import Account, Books, month_start
+from navarch.fleet.money.books import ZERO, Account, Books, account
 from navarch.fleet.money.budgets import Spending, spendings
 from navarch.ports.api import CostBy
 from navarch.ports.clock import Clock
@@ -34,7 +36,7 @@ class Ledger:
         self, by: CostBy, *, since: datetime | None, until: datetime
     ) -> Mapping[str, Account]:
         """Return what each group has cost from `since` to `until`, by the group's name."""
-        await self._catch_up()
+        await self.read()
         return self._books.accounts(by, self._living(), since=since, until=until)
 
     async def spendings(self, budgets: Iterable[Budget], *, now: datetime) -> tuple[Spending, ...]:
@@ -48,7 +50,29 @@ class Ledger:
         asked = [launch for launch in self._living() if launch.open]
         return spendings(held, by_pool, by_team, asked, now=now)
 
-    async def _catch_up(self) -> None:
+    def without_nodes(self, now: datetime) -> Mapping[PoolName, Decimal] | None:
+        """Return what machines that are gone, and orphans, have cost each pool this month.
+
+        None until the store was read. The caller adds up the machines of nodes.
+        """
+        if not self._read:
+            return None
+        since, nodes = month_start(now), self._store.fleet().nodes
+        found = {
+            PoolName(name): entry.spent
+            for name, entry in self._books.ended(CostBy.POOL, since=since, until=now).items()
+        }
+        for launch in self._books.running:
+            node = nodes.get(launch.node)
+            if node is not None and node.launch and node.launch.token == launch.token:
+                continue
+            ran = account(launch, since=since, until=now)
+            if ran is not None:
+                found[launch.pool] = found.get(launch.pool, ZERO) + ran.spent
+        return found
+
+    async def read(self) -> None:
+        """Read the store, unless that was done."""
         async with self._reading:
             if self._read:
                 return

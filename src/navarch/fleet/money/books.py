@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from navarch.core.budget import cost
+from navarch.core.budget import cost, month_start
 from navarch.core.ids import InstanceId, Token
 from navarch.core.launch import Launch
 from navarch.ports.api import CostBy
@@ -60,11 +60,6 @@ def account(launch: Launch, *, since: datetime | None, until: datetime) -> Accou
         spent=cost(launch.price_per_hour, start, end),
         per_hour=launch.price_per_hour if running else ZERO,
     )
-
-
-def month_start(now: datetime) -> datetime:
-    """Return when the calendar month of `now` began."""
-    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def month_end(now: datetime) -> datetime:
@@ -163,19 +158,30 @@ class Books:
                 found[name] = found.get(name, Account()) + ran
         return dict(sorted(found.items()))
 
+    def ended(self, by: CostBy, *, since: datetime, until: datetime) -> Mapping[str, Account]:
+        """Return the cost of the machines that have ended, by the group's name."""
+        found: dict[str, Account] = {}
+        for name, entry in self._added_up(by, since, until, but_for=[]):
+            found[name] = found.get(name, Account()) + entry
+        return found
+
+    @property
+    def running(self) -> Iterable[Launch]:
+        """Running machines that were entered by themselves, as orphans are."""
+        return self._running.values()
+
     def _added_up(
         self, by: CostBy, since: datetime | None, until: datetime, *, but_for: list[int]
     ) -> Iterable[tuple[str, Account]]:
-        rows = self._rows
-        start, end = self._start[:rows], self._end[:rows]
-        if since is not None:
-            start = np.maximum(start, (since - _EPOCH) // _MICROSECOND)
-        end = np.minimum(end, (until - _EPOCH) // _MICROSECOND)
-        counted = end >= start
+        since_us = 0 if since is None else (since - _EPOCH) // _MICROSECOND
+        counted = self._end[: self._rows] >= since_us
         counted[but_for] = False
-        length = (end - start)[counted]
+        rows = np.flatnonzero(counted)  # first, because most have ended before this month
+        start = np.maximum(self._start[rows], since_us)
+        end = np.minimum(self._end[rows], (until - _EPOCH) // _MICROSECOND)
+        rows, length = rows[end >= start], (end - start)[end >= start]
         prices = max(len(self._prices), 1)
-        pair = self._groups[by][:rows][counted] * prices + self._price[:rows][counted]
+        pair = self._groups[by][rows] * prices + self._price[rows]
         size = max(len(self._labels[by]), 1) * prices
         machines = np.bincount(pair, minlength=size)
         # Weights are added as floats, which are exact up to 2**53: seconds and microseconds
