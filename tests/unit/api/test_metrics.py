@@ -3,13 +3,13 @@
 import shutil
 import subprocess
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.exposition import a_table, values_of
 from tests.support.local_api import build_local_api
+from tests.support.metrics_page import rows
 from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.api.fleet_metrics import (
@@ -36,9 +36,6 @@ from navarch.core.version import VERSION
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
-
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
-
 
 HOSTILE = 'a"} 1\n# TYPE b\\ gauge\r\x7f\u2028{é%s'
 
@@ -144,11 +141,7 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
             name = f"{family.name}_total" if family.type == "counter" else family.name
             declared |= {(name, family.type, tuple(each.labels)) for each in family.samples}
 
-    rows = [
-        line.split("|") for line in PAGE.read_text("utf-8").splitlines() if "| `navarch_" in line
-    ]
-
-    assert {(row[1].strip(" `"), row[2].strip(), row[3].strip()) for row in rows} == {
+    assert set(rows()) == {
         (name, kind, ", ".join(f"`{label}`" for label in sorted(labels)))
         for name, kind, labels in declared
     }
