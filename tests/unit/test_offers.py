@@ -87,7 +87,9 @@ pools:
 BY_NAME = {str(spec.name): to_pool(spec) for spec in to_pool_specs(POOLS)}
 
 
-@pytest.mark.parametrize("written", ["h100", "H100", "h100-8x", "H100-8X"])
+@pytest.mark.parametrize(
+    "written", ["h100", "h100-8x", "8xH100", "gpu_8x_h100_sxm5", "NVIDIA H100 80GB HBM3"]
+)
 @pytest.mark.parametrize("name", BY_NAME)
 def test_up_resizes_a_pool_of_the_file_and_buys_only_what_the_file_lists(
     name: str, written: str
@@ -97,7 +99,40 @@ def test_up_resizes_a_pool_of_the_file_and_buys_only_what_the_file_lists(
     spec = plan_capacity(wish, [EIGHT_ELSEWHERE, ONE], pool, keep_offerings=True)
 
     assert spec.offerings == pool.offerings, "in the order of the file, with its zones"
-    assert (spec.nodes_min, spec.nodes_max) == (2, 3)
+    assert (spec.nodes_wanted, spec.nodes_min, spec.nodes_max) == (2, 0, 4), "as in the file"
+
+
+def test_up_respects_the_bounds_of_a_pool_of_the_file() -> None:
+    pool = evolve(BY_NAME["simulated"], nodes_min=2)
+
+    def nodes(gpus: int) -> int | None:
+        wish = Capacity(name=pool.name, gpus=gpus, gpu_type="h100")
+        return plan_capacity(wish, [], pool, keep_offerings=True).nodes_wanted
+
+    assert nodes(8) == 2, "the minimum of the file holds these GPUs, too"
+    assert nodes(32) == 4
+    with pytest.raises(InvalidError, match=r"take 5 nodes .* max_nodes: 4; request at most 32"):
+        nodes(33)
+
+
+def test_up_names_the_choices_if_what_was_requested_is_ambiguous_or_unknown() -> None:
+    shelf = [EIGHT, at("aws", "g7.2xlarge", 1, "2.5", gpu_type="RTX-PRO-4500"),
+             at("aws", "g9", 1, "3", gpu_type="RTX6000")]  # fmt: skip
+
+    def refused(gpu_type: str, **more: str) -> str:
+        wish = Capacity(name=PoolName("p"), gpus=8, gpu_type=gpu_type, **more)  # type: ignore[arg-type]
+        with pytest.raises(InvalidError) as error:
+            plan_capacity(wish, shelf, None)
+        return str(error.value)
+
+    assert "'rtx' may be any of RTX-PRO-4500, RTX6000; name one" in refused("rtx")
+    assert "available: H100-SXM, RTX-PRO-4500, RTX6000" in refused("b300")
+    assert "provider: nothing is on offer at 'azure'; available: aws" in refused(
+        "h100", provider="azure"
+    )
+    assert "region: nothing is on offer at 'moon'; available: r-1" in refused("h100", region="moon")
+    with pytest.raises(InvalidError, match="may be any of"):
+        filter_offers([Offer(offering=each) for each in shelf], [], lambda _: None, gpu_type="rtx")
 
 
 @pytest.mark.parametrize(

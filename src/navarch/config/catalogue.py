@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, parse_gpu_type
+from navarch.catalogue.gpu_types import GpuType, parse_words
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +59,26 @@ def resolve_type(provider_type: str, instance_type: str) -> str:
 
     `h200-8x` is the cheapest machine with exactly 8 GPUs, `h200` the cheapest of the largest.
     """
-    abstract = ABSTRACT_TYPES.get(instance_type)
+    # With an underscore it is a cloud's own name, perhaps newer than the catalogue.
+    if "_" in instance_type or find_machine(provider_type, instance_type):
+        return instance_type
+    wanted = parse_words(instance_type)
+    abstract = _find_abstract(wanted)
     if abstract is not None and provider_type in abstract.names:
         return abstract.names[provider_type]
-    wanted = parse_gpu_type(instance_type)
     fitting = [
         machine
         for machine in all_machines()
-        if machine.provider == provider_type
-        and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
+        if machine.provider == provider_type and wanted.covers(machine.gpu_model, machine.gpus)
     ]
     best = min(fitting, key=_preference, default=None)
     return instance_type if best is None else best.instance_type
+
+
+def _find_abstract(wanted: GpuType) -> AbstractType | None:
+    """Return the kind of machine that has a name of its own, however it is written."""
+    is_plain = wanted == GpuType(chip=wanted.chip, gpus=wanted.gpus)
+    return ABSTRACT_TYPES.get(f"{wanted.chip}-{wanted.gpus}x") if is_plain else None
 
 
 def _preference(machine: CataloguedMachine) -> tuple[int, bool, Decimal, str]:
@@ -90,7 +99,7 @@ def find_type(provider_type: str, instance_type: str) -> MachineKind | None:
             price_per_hour=sold.usd_per_hour,
             spot_per_hour=sold.spot_usd_per_hour,
         )
-    abstract = ABSTRACT_TYPES.get(instance_type)
+    abstract = _find_abstract(parse_words(instance_type))
     if abstract is not None:
         return MachineKind(instance_type=name, gpus=abstract.gpus, gpu_type=abstract.gpu_type)
     return None

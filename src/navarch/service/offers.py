@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from navarch.catalogue.machines import machines_for_gpus, parse_gpu_type
+from navarch.catalogue.gpu_types import ambiguous_models, parse_gpu_type, parse_words
+from navarch.catalogue.machines import machines_for_gpus
 from navarch.control.pools.ledger import Ledger
 from navarch.core.budget import Budget, month_start
 from navarch.core.errors import InvalidError
@@ -43,6 +44,8 @@ def filter_offers(
         and region in (None, offer.offering.region)
     ]
     fitting = [offer for offer in known if fits(offer.offering, gpu_type)]
+    if not fitting:
+        _check_unambiguous(gpu_type, (offer.offering for offer in known))
     if gpus:
         fitting = machines_for_gpus(fitting, gpus, lambda offer: offer.offering.gpus)
     found: list[Offer] = []
@@ -109,7 +112,7 @@ def plan_capacity(
     """Return the cheapest pool that holds the requested GPUs, in whole machines.
 
     With `keep_offerings`, which is right for a pool of the configuration file, an existing pool
-    keeps its offerings in their order, and only its size changes.
+    keeps its offerings and bounds, and only its size changes.
 
     One machine with exactly that many GPUs is preferred to several smaller ones, at any price.
     An existing pool keeps its type of machine. More expensive offerings of the same size stay on
@@ -124,15 +127,11 @@ def plan_capacity(
         raise InvalidError("gang: must not be negative")
     known = before if before is not None and not before.deleted else None
     if known is not None and keep_offerings:
-        best, chosen = _requested_offering(capacity, known), known.offerings
-    else:
-        fitting = _cheapest_first(capacity, offerings, known)
-        best = fitting[0]
-        chosen = tuple(offering for offering in fitting if offering.gpus == best.gpus)
-    nodes = _machines(best, capacity.gpus)
+        return _resize(capacity, known)
+    fitting = _cheapest_first(capacity, offerings, known)
+    best = fitting[0]
     gang = capacity.gang or (known.gang if known else 0)
-    if gang:
-        nodes = -(-nodes // gang) * gang
+    nodes = _nodes(best, capacity.gpus, gang)
     if nodes > NODES_PER_POOL_MAX:
         raise InvalidError(
             f"gpus: {capacity.gpus} GPUs take {nodes} nodes of type {best.instance_type}, which is "
@@ -143,6 +142,7 @@ def plan_capacity(
     if known and known.autoscaling:
         nodes_max = max(nodes_max, known.nodes_max)
     nodes_max = min(nodes_max, NODES_PER_POOL_MAX)
+    chosen = tuple(offering for offering in fitting if offering.gpus == best.gpus)
     blank = PoolSpec(name=capacity.name, offerings=chosen, nodes_min=nodes, nodes_max=nodes_max)
     return replace(
         pool_spec(known) if known else blank,
@@ -152,6 +152,20 @@ def plan_capacity(
         nodes_wanted=nodes,
         gang=gang,
     )
+
+
+def _resize(capacity: Capacity, pool: Pool) -> PoolSpec:
+    """Return a pool of the configuration file with another size, within the bounds of the file."""
+    best = _requested_offering(capacity, pool)
+    gang = capacity.gang or pool.gang
+    nodes = _nodes(best, capacity.gpus, gang)
+    if nodes > pool.nodes_max:
+        raise InvalidError(
+            f"gpus: {capacity.gpus} GPUs take {nodes} nodes of type {best.instance_type}, and pool "
+            f"{pool.name} of the configuration file has max_nodes: {pool.nodes_max}; request at "
+            f"most {pool.nodes_max * best.gpus} GPUs, or change the file"
+        )
+    return replace(pool_spec(pool), nodes_wanted=max(nodes, pool.nodes_min), gang=gang)
 
 
 def _requested_offering(capacity: Capacity, pool: Pool) -> Offering:
@@ -171,10 +185,13 @@ def _is_requested(offering: Offering, capacity: Capacity) -> bool:
 
     The file may give no model of GPU; the name of the instance type is then taken for it.
     """
-    named = parse_gpu_type(offering.instance_type).model
-    known = offering if offering.gpu_type else evolve(offering, gpu_type=named)
+    wanted = capacity.gpu_type.strip().lower()
+    model = offering.gpu_type or offering.instance_type
     return (
-        fits(known, capacity.gpu_type)
+        (
+            wanted in ("", offering.instance_type.lower())
+            or parse_words(wanted).covers(model, offering.gpus)
+        )
         and capacity.provider in (None, offering.provider)
         and capacity.region in (None, offering.region)
     )
@@ -211,15 +228,34 @@ def _machines(offering: Offering, gpus: int) -> int:
     return -(-gpus // offering.gpus)
 
 
+def _nodes(offering: Offering, gpus: int, gang: int) -> int:
+    """Return the number of nodes for GPUs, in whole gangs."""
+    nodes = _machines(offering, gpus)
+    return -(-nodes // gang) * gang if gang else nodes
+
+
 def _total(offering: Offering, gpus: int) -> Decimal:
     return offering.price_per_hour * _machines(offering, gpus)
 
 
 def _nothing_fits(capacity: Capacity, offerings: Sequence[Offering]) -> str:
+    """Return why no offering fits, with what is on offer instead."""
     known = sorted({offering.gpu_type for offering in offerings if offering.gpu_type})
     if not known:
         return "gpu_type: no provider lists what it sells; create a pool with `navarch pool create`"
+    for field, wanted in (("provider", capacity.provider), ("region", capacity.region)):
+        names = sorted({getattr(offering, field) for offering in offerings} - {""})
+        if wanted is not None and wanted not in names:
+            return f"{field}: nothing is on offer at {wanted!r}; available: {', '.join(names)}"
+    _check_unambiguous(capacity.gpu_type, offerings)
     return f"gpu_type: no matching offer of {capacity.gpu_type!r}; available: {', '.join(known)}"
+
+
+def _check_unambiguous(gpu_type: str, offerings: Iterable[Offering]) -> None:
+    """Raise InvalidError if a text may mean several of the models on offer."""
+    models = ambiguous_models(gpu_type, (offering.gpu_type for offering in offerings))
+    if models:
+        raise InvalidError(f"gpu_type: {gpu_type!r} may be any of {', '.join(models)}; name one")
 
 
 async def cost_report(

@@ -5,13 +5,12 @@ from decimal import Decimal
 
 import pytest
 
+from navarch.catalogue.gpu_types import GpuType, ambiguous_models, parse_gpu_type, parse_words
 from navarch.catalogue.machines import (
     CataloguedMachine,
-    GpuType,
     all_machines,
     find_machine,
     machines_for_gpus,
-    parse_gpu_type,
     priced_on,
 )
 from navarch.config.catalogue import ABSTRACT_TYPES, resolve_type
@@ -59,19 +58,79 @@ def test_eight_gpus_are_one_machine_if_the_provider_sells_one() -> None:
         ("l4", "L40", False),
         ("rtx-pro-6000", "RTX-PRO-6000-SE", True),
         ("h100", "GH100", False),
+        ("h100-sxm", "H100", True),
+        ("h100-80gb", "H100-SXM", True),
+        ("h100-80gb", "H100-NVL", False),
+        ("a100-40gb", "A100-SXM", True),
+        ("a100-40gb", "A100-80GB", False),
+        ("l4-24gb", "L4", True),
+        ("h100-pcie", "NVIDIA H100 80GB HBM3", False),
+        ("h100", "H100 (80 GB SXM5)", True),
+        ("a100-80gb", "nvidia-a100-80gb", True),
+        ("", "H100", False),
         ("h100", "", False),
     ],
 )
-def test_a_model_matches_by_its_first_word_and_all_further_ones(
+def test_a_model_matches_by_chip_and_by_form_and_memory_if_they_are_named(
     text: str, model: str, covered: bool
 ) -> None:
     assert parse_gpu_type(text).covers(model, 8) is covered
 
 
-def test_a_number_is_only_a_number_at_the_end() -> None:
-    assert parse_gpu_type("h100-8x") == GpuType(model="h100", gpus=8)
-    assert parse_gpu_type("gpu_8x_h100_sxm5") == GpuType(model="gpu_8x_h100_sxm5")
-    assert parse_gpu_type("h100-0x") == GpuType(model="h100-0x")
+@pytest.mark.parametrize(
+    "text",
+    ["h100-8x", "H100-8X", "8xH100", "8x h100", "8 x H100", "h100x8", "h100:8", "gpu_8x_h100"],
+)
+def test_the_number_of_gpus_may_stand_before_or_after_the_model(text: str) -> None:
+    assert parse_words(text) == GpuType(chip="h100", gpus=8)
+
+
+def test_zero_and_a_second_number_are_no_numbers_of_gpus() -> None:
+    assert parse_words("h100-0x").gpus is None
+    assert not parse_words("h100-0x").covers("H100", 8)
+    assert not parse_words("8x-h100-4x").covers("H100", 8)
+
+
+@pytest.mark.parametrize(
+    ("reported", "provider", "instance_type"),
+    [
+        ("NVIDIA H100 80GB HBM3", "lambda", "gpu_8x_h100_sxm5"),
+        ("NVIDIA H100 PCIe", "lambda", "gpu_1x_h100_pcie"),
+        ("NVIDIA H100 NVL", "azure", "Standard_NC40ads_H100_v5"),
+        ("NVIDIA A100-SXM4-40GB", "aws", "p4d.24xlarge"),
+        ("NVIDIA A100-SXM4-80GB", "aws", "p4de.24xlarge"),
+        ("NVIDIA A100-PCIE-40GB", "lambda", "gpu_1x_a100"),
+        ("Tesla V100-SXM2-16GB", "lambda", "gpu_8x_v100"),
+        ("Tesla T4", "aws", "g4dn.xlarge"),
+        ("NVIDIA GH200 480GB", "lambda", "gpu_1x_gh200"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "gcp", "g4-standard-48"),
+        ("NVIDIA GeForce RTX 4090", "runpod", "1x_RTX4090_SECURE"),
+        ("NVIDIA RTX A6000", "lambda", "gpu_1x_a6000"),
+        ("AMD Instinct MI300X", "azure", "Standard_ND96isr_MI300X_v5"),
+    ],
+)
+def test_the_name_that_a_driver_reports_means_the_machines_with_that_gpu(
+    reported: str, provider: str, instance_type: str
+) -> None:
+    machine = find_machine(provider, instance_type)
+    assert machine is not None
+    assert parse_gpu_type(reported).covers(machine.gpu_model, machine.gpus)
+
+
+def test_a_name_of_a_cloud_means_that_machine_and_not_the_same_gpus_elsewhere() -> None:
+    assert names("lambda", "gpu_8x_a100", 8) == ["gpu_8x_a100"]
+    assert names("aws", "gpu_8x_h100_sxm5", 8) == []
+    assert parse_words("gpu_8x_h100_sxm5").covers("H100-SXM", 8), "for a pool that exists"
+
+
+def test_a_name_that_may_be_several_models_is_ambiguous() -> None:
+    models = ["RTX-PRO-4500", "RTX4090", "H100-SXM", "H100-PCIe", "A100", ""]
+
+    assert ambiguous_models("rtx", models) == ["RTX-PRO-4500", "RTX4090"]
+    assert ambiguous_models("100", models) == ["A100", "H100-PCIe", "H100-SXM"]
+    assert ambiguous_models("h100", models) == [], "every H100"
+    assert ambiguous_models("h10", models) == [], "one, and the reader sees it among the others"
+    assert ambiguous_models("tpu", models) == []
 
 
 def test_every_row_of_the_catalogue_makes_sense() -> None:
@@ -101,6 +160,9 @@ def test_a_pool_can_name_any_model_and_number() -> None:
     assert resolve_type("gcp", "h200-8x") == "a3-ultragpu-8g"
     assert resolve_type("lambda", "b200-8x") == "gpu_8x_b200_sxm6"
     assert resolve_type("aws", "h100") == "p5.48xlarge"
+    assert resolve_type("aws", "8xH100") == resolve_type("aws", "H100-8X") == "p5.48xlarge"
+    assert resolve_type("lambda", "gpu_8x_a100") == "gpu_8x_a100"
+    assert resolve_type("lambda", "gpu_16x_h100") == "gpu_16x_h100", "newer than the catalogue"
     assert resolve_type("aws", "h100-3x") == "h100-3x", "nobody has three"
     assert resolve_type("docker", "h100-8x") == "h100-8x"
 

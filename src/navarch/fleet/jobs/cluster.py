@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Generic, TypeVar
 
-from navarch.catalogue.machines import parse_gpu_type
+from navarch.catalogue.gpu_types import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.ids import JobName, NodeId

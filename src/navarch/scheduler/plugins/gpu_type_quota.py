@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from navarch.catalogue.machines import parse_gpu_type
+from navarch.catalogue.gpu_types import parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.framework.hooks import Event, EventHandler
