@@ -1,13 +1,13 @@
 """Offers: prices, filters and sold-out marks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
-from navarch.app.provider_registry import REFRESH, Account, OfferCatalog
+from navarch.app.provider_registry import LAMBDA_REGIONS, REFRESH, Account, OfferCatalog
 from navarch.cli.render.offers import render_offers
 from navarch.cli.render.table import Canvas
 from navarch.config import parse_config, to_pool, to_pool_specs
@@ -15,8 +15,9 @@ from navarch.core.errors import InvalidError, TransientError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering
 from navarch.core.records import evolve
-from navarch.ports.api import Capacity, Offer
+from navarch.ports.api import Capacity, Offer, PoolSpec
 from navarch.service.offers import filter_offers, plan_capacity
+from navarch.service.specs import OnSale, check_on_sale
 from navarch.testing.worlds import a_pool
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -332,3 +333,75 @@ def test_an_offer_without_gpus_has_no_price_per_gpu() -> None:
     start = header.index("$/h")
     assert header[start:].split()[:2] == ["$/h", "$/GPU"]
     assert row[start - 1 :].split()[:2] == ["0.10", "-"]
+
+
+def on_sale_at(*accounts: Account) -> Mapping[ProviderName, OnSale]:
+    return asyncio.run(OfferCatalog(Hours(), accounts).on_sale())
+
+
+async def sells_eight() -> Sequence[Offering]:
+    return [evolve(EIGHT, provider=ProviderName("work"))]
+
+
+async def is_down() -> Sequence[Offering]:
+    raise TransientError("not today")
+
+
+WORK = ProviderName("work")
+AT_WORK = Account(name=WORK, type="aws", list_offerings=sells_eight)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"provider": "lambada"}, "unknown provider 'lambada'; the server's providers are work"),
+        ({"instance_type": "p5.49xlarge"}, "unknown instance_type 'p5.49xlarge'; work has p5"),
+        ({"region": "us-easy-1"}, "unknown region 'us-easy-1'; work has r-1"),
+    ],
+)
+def test_a_new_pool_cannot_name_what_no_provider_has(wrong: dict[str, str], named: str) -> None:
+    right = evolve(EIGHT, provider=WORK)
+    sold = on_sale_at(AT_WORK)
+    check_on_sale(a_spec(right), [], sold)
+    with pytest.raises(InvalidError, match=named):
+        check_on_sale(a_spec(evolve(right, **wrong)), [], sold)  # type: ignore[arg-type]
+
+
+def a_spec(*offerings: Offering) -> PoolSpec:
+    return PoolSpec(name=PoolName("p"), offerings=offerings, nodes_min=0, nodes_max=1)
+
+
+def test_a_message_about_an_unknown_type_lists_the_most_similar_first() -> None:
+    unknown = evolve(EIGHT, provider=WORK, instance_type="p5.48xlarges")
+    with pytest.raises(InvalidError) as error:
+        check_on_sale(a_spec(unknown), [], on_sale_at(AT_WORK))
+    assert "work has p5.48xlarge, " in str(error.value)
+    assert str(error.value).endswith("more")
+
+
+def test_what_a_pool_buys_already_is_known_whatever_the_lists_contain() -> None:
+    odd = evolve(EIGHT, provider=WORK, instance_type="p7.metal", region="mars-1")
+    check_on_sale(a_spec(odd), [a_pool(offerings=(odd,))], on_sale_at(AT_WORK))
+    gone = evolve(odd, provider=ProviderName("left"))
+    check_on_sale(a_spec(gone), [a_pool(offerings=(gone,))], on_sale_at(AT_WORK))
+    with pytest.raises(InvalidError, match="unknown"):
+        check_on_sale(a_spec(odd), [a_pool(offerings=(odd,), deleted=True)], on_sale_at(AT_WORK))
+
+
+def test_a_cloud_whose_list_cannot_be_fetched_refuses_no_type() -> None:
+    down = on_sale_at(Account(name=WORK, type="aws", list_offerings=is_down))
+    odd = evolve(EIGHT, provider=WORK, instance_type="p7.metal", region="mars-1")
+    check_on_sale(a_spec(odd), [], down)
+
+
+def test_a_machine_without_gpus_is_on_no_list_and_not_refused() -> None:
+    plain = evolve(EIGHT, provider=WORK, instance_type="m7i.large", gpus=0)
+    check_on_sale(a_spec(plain), [], on_sale_at(AT_WORK))
+
+
+def test_regions_of_lambda_without_stock_are_known() -> None:
+    account = Account(name=WORK, type="lambda", list_offerings=sells_eight, regions=LAMBDA_REGIONS)
+    at = evolve(EIGHT_ELSEWHERE, provider=WORK)
+    check_on_sale(a_spec(evolve(at, region="us-midwest-1")), [], on_sale_at(account))
+    with pytest.raises(InvalidError, match="unknown region 'us-wset-1'; work has us-west-1"):
+        check_on_sale(a_spec(evolve(at, region="us-wset-1")), [], on_sale_at(account))

@@ -62,6 +62,7 @@ class Plane(ControlPlaneParts):
             self.liveness,
             offerings=self.offerings,
             assortment=self.assortment,
+            on_sale=self.on_sale,
             closed=self._closed,
             obstacle=self._obstacle,
             boots=lambda: AS_CONFIGURED if self.boots is None else self.boots.watch,

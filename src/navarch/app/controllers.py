@@ -47,7 +47,7 @@ from navarch.core.budget import Budget
 from navarch.core.disruption import GovernorSettings, default_settings
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
-from navarch.core.ids import NodeId, PoolName
+from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.launch import Offering
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
@@ -71,6 +71,7 @@ from navarch.ports.witness import Witness
 from navarch.provision import FirstAvailable
 from navarch.service.agents import LivenessSink, Timing
 from navarch.service.fleet import Readings, no_offerings, not_simulated
+from navarch.service.specs import OnSale
 from navarch.state.index import Index
 
 T = TypeVar("T")
@@ -142,6 +143,7 @@ class ControlPlaneParts:
     loads: Loads | None = None
     offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings
     assortment: Callable[[], Awaitable[Sequence[Offer]]] | None = None
+    on_sale: Callable[[], Awaitable[Mapping[ProviderName, OnSale]]] | None = None
     inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated
     save_readings: Callable[[], Awaitable[None]] | None = None
     bringup: BringUp | None = None

@@ -13,7 +13,7 @@ from navarch.app.providers import ProviderContext, build_provider, renew_provide
 from navarch.app.servers import Address
 from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
 from navarch.config import Config
-from navarch.config.provider import FakeConfig
+from navarch.config.provider import FakeConfig, LambdaConfig
 from navarch.core.errors import ProviderError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
@@ -23,6 +23,7 @@ from navarch.ports.api import Offer
 from navarch.ports.clock import Clock
 from navarch.ports.provider import ListsOfferings, Provider, TellsSoldOut
 from navarch.service.fleet import not_simulated
+from navarch.service.specs import OnSale
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +47,29 @@ class Account:
     """Fetches what the provider sells; None if the provider has no such list."""
     list_sold_out: Callable[[], Awaitable[Sequence[Offering]]] | None = None
     """Fetches what is sold out everywhere; None if the provider has no such list."""
+    instance_types: frozenset[str] = frozenset()
+    """Types that it has beside those that it lists."""
+    regions: frozenset[str] = frozenset()
+    """Regions that it has beside those that it lists."""
+
+
+# Lambda lists only regions with stock.
+LAMBDA_REGIONS = frozenset(
+    f"{area}-{number}"
+    for area, numbers in {
+        "asia-northeast": 2,
+        "asia-south": 1,
+        "australia-east": 1,
+        "europe-central": 1,
+        "europe-south": 1,
+        "me-west": 1,
+        "us-east": 3,
+        "us-midwest": 1,
+        "us-south": 3,
+        "us-west": 3,
+    }.items()
+    for number in range(1, numbers + 1)
+)
 
 
 class OfferCatalog:
@@ -84,6 +108,26 @@ class OfferCatalog:
                 or find_machine(offer.provider_type, offer.offering.instance_type) is None
             )
         ]
+
+    async def on_sale(self) -> dict[ProviderName, OnSale]:
+        """Return the instance types and regions of every provider, as far as they are known."""
+        offers = await asyncio.gather(*(self._at(account) for account in self._accounts))
+        return {
+            account.name: self._describe(account, [offer.offering for offer in found])
+            for account, found in zip(self._accounts, offers, strict=True)
+        }
+
+    def _describe(self, account: Account, offerings: Sequence[Offering]) -> OnSale:
+        if account.name not in self._lists:
+            is_complete = account.list_offerings is None
+            return OnSale(instance_types=account.instance_types if is_complete else frozenset())
+        catalogued = {x.instance_type for x in all_machines() if x.provider == account.type}
+        return OnSale(
+            instance_types=account.instance_types.union(
+                catalogued, (offering.instance_type for offering in offerings)
+            ),
+            regions=account.regions.union(offering.region for offering in offerings) - {""},
+        )
 
     async def _at(self, account: Account) -> list[Offer]:
         await self._refresh(account)
@@ -222,8 +266,14 @@ class ProviderRegistry:
     def accounts(self, config: Config) -> Iterator[Account]:
         """Yield the account of every provider, for the offer catalog."""
         for machines in self._fakes:
-            name = ProviderName(machines.cloud.name)
-            yield Account(name=name, type=FakeConfig.type, list_offerings=machines.offerings)
+            yield Account(
+                name=ProviderName(machines.cloud.name),
+                type=FakeConfig.type,
+                list_offerings=machines.offerings,
+                instance_types=frozenset(machines.cloud.prices).union(
+                    getattr(config.providers.get(machines.cloud.name), "stock", None) or ()
+                ),
+            )
         for cloud in (*self._clouds, *self._extensions.providers):
             configured = config.providers.get(cloud.name)
             yield Account(
@@ -232,6 +282,8 @@ class ProviderRegistry:
                 region=getattr(configured, "region", None) or "",
                 list_offerings=cloud.offerings if isinstance(cloud, ListsOfferings) else None,
                 list_sold_out=cloud.sold_out if isinstance(cloud, TellsSoldOut) else None,
+                instance_types=frozenset(x.instance_type for x in getattr(configured, "hosts", ())),
+                regions=LAMBDA_REGIONS if isinstance(configured, LambdaConfig) else frozenset(),
             )
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:

@@ -362,6 +362,7 @@ class Server:
             loads=opened.snapshots.loads,
             offerings=catalog.offerings,
             assortment=catalog.offers,
+            on_sale=catalog.on_sale,
             inject=self._providers.inject,
             save_readings=lambda: opened.snapshots.save(opened.offload),
             bringup=self._bringup(opened.offload, agents),

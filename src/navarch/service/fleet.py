@@ -23,7 +23,7 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import BY_HAND, Event, Recorded, Subject, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
-from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName, ProviderName
 from navarch.core.incident import Incident
 from navarch.core.instance import NodeMetrics
 from navarch.core.launch import Offering
@@ -66,7 +66,9 @@ from navarch.ports.store import Store
 from navarch.service.offers import Closed, cost_report, filter_offers, plan_capacity
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
 from navarch.service.specs import (
+    OnSale,
     check_nodes,
+    check_on_sale,
     check_spec,
     check_strategy,
     comes_up_differently,
@@ -129,6 +131,7 @@ class FleetService:
         *,
         offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
         assortment: Callable[[], Awaitable[Sequence[Offer]]] | None = None,
+        on_sale: Callable[[], Awaitable[Mapping[ProviderName, OnSale]]] | None = None,
         closed: Closed = lambda _: None,
         obstacle: Callable[[PoolName], str | None] = lambda _: None,
         inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
@@ -140,8 +143,9 @@ class FleetService:
         is_configured: Callable[[PoolName], bool] = lambda _: False,
         failing: Callable[[], Sequence[FailingController]] = lambda: (),
     ) -> None:
-        """`missing_agent` returns why no agent would start on the machines of a pool.
+        """`on_sale` returns what each provider has; without it, a new pool may name anything.
 
+        `missing_agent` returns why no agent would start on the machines of a pool.
         `is_configured` returns whether the configuration file decides what a pool buys.
         `boots` returns what decides how long machines are waited for, `failing` the controllers
         that fail.
@@ -152,6 +156,7 @@ class FleetService:
         self._readings = readings
         self._offerings = offerings
         self._assortment = assortment
+        self._on_sale = on_sale
         self._closed = closed
         self._obstacle = obstacle
         self._inject = inject
@@ -268,6 +273,10 @@ class FleetService:
         """Create a pool, or change the one of that name; its counter and size stay."""
         check_spec(spec)
         check_strategy(spec.remediation, self._strategies())
+        # Of a pool of the configuration file, the file decides what it buys.
+        if self._on_sale is not None and not self._is_configured(spec.name):
+            on_sale = await self._on_sale()
+            check_on_sale(spec, self._store.fleet().pools.values(), on_sale)
         fleet = self._store.fleet()
         before = fleet.pools.get(spec.name)
         after = self._sized(pool_from(spec, before), before)

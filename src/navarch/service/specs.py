@@ -1,9 +1,10 @@
 """Specifications of pools: validation, and conversion to records."""
 
 import math
-from collections.abc import Collection
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import timedelta
+from difflib import get_close_matches
 
 from navarch.core.autoscaling import (
     Autoscaling,
@@ -18,6 +19,7 @@ from navarch.core.autoscaling import (
 )
 from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
+from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.pool import Pool, is_pool_name
@@ -98,6 +100,52 @@ def _check_gangs(spec: PoolSpec) -> None:
             raise InvalidError(
                 f"{name}: nodes come {spec.gang} together, so {nodes} is not possible"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnSale:
+    """The instance types and regions of a provider; an empty set is unknown, and allows all."""
+
+    instance_types: frozenset[str] = frozenset()
+    regions: frozenset[str] = frozenset()
+
+
+def check_on_sale(
+    spec: PoolSpec, pools: Iterable[Pool], on_sale: Mapping[ProviderName, OnSale]
+) -> None:
+    """Raise InvalidError for a provider, instance type or region that is unknown.
+
+    What any pool buys is known: the configuration file may name types that no list contains yet.
+    """
+    bought = [offering for pool in pools if not pool.deleted for offering in pool.offerings]
+    for offering in spec.offerings:
+        at = offering.provider
+        here = [each for each in bought if each.provider == at]
+        if at not in on_sale and not here:
+            raise InvalidError(_unknown("provider", at, on_sale, "the server's providers are"))
+        sold = on_sale.get(at, OnSale())
+        # Lists contain machines with GPUs only.
+        if sold.instance_types and offering.gpus:
+            types = sold.instance_types.union(each.instance_type for each in here)
+            if offering.instance_type not in types:
+                name = offering.instance_type
+                raise InvalidError(_unknown("instance_type", name, types, f"{at} has"))
+        if sold.regions and offering.region:
+            regions = sold.regions.union(each.region for each in here)
+            if offering.region not in regions:
+                raise InvalidError(_unknown("region", offering.region, regions, f"{at} has"))
+
+
+NAMES_SHOWN = 12
+
+
+def _unknown(field: str, name: str, known: Iterable[str], introduction: str) -> str:
+    """Return a message with the most similar of the known names first."""
+    names = sorted(filter(None, known))
+    shown = get_close_matches(name, names, n=NAMES_SHOWN, cutoff=0)
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    listed = ", ".join(shown) + more if names else "none"
+    return f"offerings: unknown {field} {name!r}; {introduction} {listed}"
 
 
 def check_strategy(remediation: Remediation, known: Collection[str]) -> None:

@@ -188,3 +188,24 @@ def test_up_resizes_a_pool_of_the_file_however_its_type_is_written(serve: Start)
         assert up.returncode == 0, up
         pool = server.ask(lambda api: api.get_pool(PoolName("training")))
         assert (pool.size, pool.spec.offerings) == (gpus // 8, before), written
+
+
+@pytest.mark.parametrize(
+    ("option", "refusal"),
+    [
+        ("--provider fate", "unknown provider 'fate'; the server's providers are fake"),
+        ("--type h100-88x", "unknown instance_type 'h100-88x'; fake has h100-8x, h100-1x"),
+        ("--region loca", "unknown region 'loca'; fake has local"),
+    ],
+)
+def test_a_pool_that_names_what_no_provider_has_is_refused_and_not_created(
+    serve: Start, option: str, refusal: str
+) -> None:
+    server = serve("providers: {fake: {type: fake}}\n")
+    known = "pool create new --provider fake --type h100-8x --region local --max 1"
+    refused = server.navarch(*known.split(), *option.split())
+
+    assert refused.returncode == 2, refused
+    assert refusal in refused.stderr
+    assert not server.ask(lambda api: api.list_pools())
+    assert server.navarch(*known.split()).returncode == 0
