@@ -109,10 +109,23 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     recoveries: Table[RecoveryId, Recovery] = msgspec.field(default_factory=Table)
     jobs: Table[JobName, Job] = msgspec.field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
+    hosts: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
+    """The self-registered nodes by the pool that they serve, whether it exists or not."""
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
         """Return the pool's nodes, in the order in which they were requested."""
         return self.by_pool.get(pool, NO_NODES)
+
+    def hosts_of(self, name: PoolName) -> Sequence[Node]:
+        """Return the self-registered nodes that count towards the size of a pool.
+
+        A host that is silent or unhealthy counts until it is forgotten: an outage must not buy
+        a second machine for each.
+        """
+        pool = self.pools.get(name)
+        if pool is None or pool.deleted:
+            return ()
+        return [node for node in self.hosts.get(name, NO_NODES).values() if node.counts]
 
     def present_in(self, pool: PoolName) -> int:
         """Return how many of the pool's nodes are not gone."""
@@ -128,8 +141,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
             if records
         }
         members: dict[PoolName, dict[NodeId, Node | None]] = {}
+        hosts: dict[PoolName, dict[NodeId, Node | None]] = {}
         for name, node in written["nodes"].items():
             before = self.nodes.get(NodeId(name))
+            if before is not None and before.host_of is not None:
+                hosts.setdefault(before.host_of, {})[NodeId(name)] = None
+            if node is not None and node.host_of is not None:
+                hosts.setdefault(node.host_of, {})[NodeId(name)] = node
             record = node or before
             if record is not None and record.pool is not None:
                 assert before is None or before.pool == record.pool, f"{name} changed pool"
@@ -137,6 +155,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         if members:
             grouped = {pool: self.in_pool(pool).with_changes(x) for pool, x in members.items()}
             tables["by_pool"] = {**self.by_pool, **grouped}
+        if hosts:
+            serving = {x: self.hosts.get(x, NO_NODES).with_changes(y) for x, y in hosts.items()}
+            tables["hosts"] = {**self.hosts, **serving}
         return evolve(self, revision=revision, **tables)
 
 

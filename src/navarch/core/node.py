@@ -84,6 +84,9 @@ NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
 HOST_LABELS = ("host_id", "serial")
 """The labels with which an agent may name its physical machine."""
 
+POOL_LABEL = "pool"
+"""The label with which an agent names the pool that its machine serves."""
+
 LIVE = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING})
 """Phases in which the machine is not being terminated."""
 
@@ -248,6 +251,18 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     def self_registered(self) -> bool:
         """Whether its agent registered a machine that Navarch did not buy and cannot terminate."""
         return self.launch is None and self.registered_at is not None
+
+    @property
+    def host_of(self) -> PoolName | None:
+        """The pool that a self-registered node serves: the one that its agent's labels name."""
+        if self.gone or not self.self_registered:
+            return None
+        return PoolName(self.labels.get(POOL_LABEL, "")) or None
+
+    @property
+    def serves(self) -> PoolName | None:
+        """The pool that it belongs to, or serves as a host."""
+        return self.pool or self.host_of
 
     @property
     def gone(self) -> bool:

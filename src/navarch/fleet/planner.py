@@ -320,7 +320,7 @@ def _grow_gangs(
         # stored, so that it is bought elsewhere.
         return
     # Every gang that is worth keeping counts as complete.
-    covered = sum(node.gang is None for node in removals.staying)
+    covered = launches.steady.nodes + sum(node.gang is None for node in removals.staying)
     covered += sum(each.gang.nodes for each in worth_keeping(pool, groups, now=launches.now))
     while covered < pool.target and room >= pool.gang:
         names = [pool.node_id(index + extra) for extra in range(pool.gang)]

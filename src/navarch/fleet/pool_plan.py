@@ -46,15 +46,18 @@ def plan_pool_size(
     awaits_others: AwaitsOthers,
     new_tokens: Iterator[Token],
     boots: BootWatch,
+    hosts: int,
     now: datetime,
 ) -> Plan:
-    """Return the plan of `pool`, given the index of its nodes.
+    """Return the plan of `pool`, given the index of its nodes and its self-registered `hosts`.
 
+    Fewer machines are bought for the hosts, and none is terminated, whatever their number.
     `gangs` groups nodes by the jobs that they share, and `awaits_others` returns whether other
     pools of those jobs are not ready yet. `missing_agent` is the reason why no agent
     would start on a new machine, if there is one.
     """
     shown, steady = index.shown_for(pool, now, boots)
+    steady = evolve(steady, nodes=steady.nodes + hosts)
     # A pool that churns remembers many nodes that are gone. A plan only needs those it lost.
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
     breaker, quarantined = None, NONE_QUARANTINED

@@ -30,7 +30,8 @@ class HeartbeatMeter:
 
     async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
         """Return the average over every GPU; nodes of one pool have equally many."""
-        members = self._store.fleet().in_pool(pool).values()
+        fleet = self._store.fleet()
+        members = (*fleet.in_pool(pool).values(), *fleet.hosts_of(pool))
         serving = [node.id for node in members if node.serving]
         known = [used for used in self._readings.utilization(serving) if used is not None]
         if serving and not known:

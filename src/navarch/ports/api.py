@@ -146,6 +146,8 @@ class PoolView:
     note: str
     """Why it has not reached its size, if it has not."""
     degraded: int = 0
+    hosts: int = 0
+    """Self-registered nodes of it, which are counted above and never terminated."""
     paused: str = ""
     """Why purchases or automatic actions wait, and for what; empty if none do."""
 

@@ -259,7 +259,7 @@ class FleetService:
         members = fleet.in_pool(name).values()
         if pool is None or (pool.deleted and all(node.gone for node in members)):
             return None
-        return pool_view(pool, members, self._obstacle(name))
+        return pool_view(pool, members, self._obstacle(name), fleet.hosts_of(name))
 
     async def get_pool(self, name: PoolName) -> PoolView:
         """Return one pool."""
@@ -284,7 +284,7 @@ class FleetService:
         if missing is not None:
             raise InvalidError(f"user_data: {missing}")
         if after == before:
-            return pool_view(after, fleet.in_pool(after.name).values())
+            return _pool_view(fleet, after)
         if before is not None and before.braked and comes_up_differently(before, after):
             after = evolve(after, brake_released_at=self._clock.now())
         kind = "pool.created" if before is None or before.deleted else "pool.changed"
@@ -307,7 +307,7 @@ class FleetService:
                 f"request {low} or {low + before.gang} nodes, not {nodes}"
             )
         if before.size == nodes and before.nodes_wanted == nodes:
-            return pool_view(before, fleet.in_pool(pool).values())
+            return _pool_view(fleet, before)
         after = self._sized(evolve(before, nodes_wanted=nodes), before)
         text = f"{before.size} to {nodes} nodes: {reason}"
         return await self._commit_pool(fleet, after, "pool.scaled", text)
@@ -373,7 +373,7 @@ class FleetService:
         )
         change = Change(pools=[pool], events=[event])
         after = await self._store.commit(change, based_on=fleet.revision)
-        return pool_view(pool, after.in_pool(pool.name).values())
+        return _pool_view(after, pool)
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
         """Keep new work off a node."""
@@ -577,6 +577,11 @@ def _matching(fleet: Fleet, query: Query) -> Iterator[Node]:
             if not query.labels.items() <= labels.items():
                 continue
         yield node
+
+
+def _pool_view(fleet: Fleet, pool: Pool) -> PoolView:
+    members = fleet.in_pool(pool.name).values()
+    return pool_view(pool, members, hosts=fleet.hosts_of(pool.name))
 
 
 def _pool_of(fleet: Fleet, node: Node) -> Pool | None:

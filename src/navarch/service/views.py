@@ -1,7 +1,7 @@
 """The fleet as operators see it: pure functions from records to views."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
@@ -83,9 +83,14 @@ def instance_view(node: Node, pool: Pool | None) -> InstanceView:
     )
 
 
-def pool_view(pool: Pool, nodes: Iterable[Node], obstacle: str | None = None) -> PoolView:
-    """Return the view of `pool` for operators; `obstacle` is why it cannot buy."""
-    present = [node for node in nodes if not node.gone]
+def pool_view(
+    pool: Pool, nodes: Iterable[Node], obstacle: str | None = None, hosts: Sequence[Node] = ()
+) -> PoolView:
+    """Return the view of `pool` for operators.
+
+    `obstacle` is why it cannot buy, `hosts` are the self-registered nodes that serve it.
+    """
+    present = [*(node for node in nodes if not node.gone), *hosts]
     starting = [n for n in present if n.counts and n.phase in (Phase.REQUESTED, Phase.BOOTING)]
     leaving = [node for node in present if not node.counts]
     return PoolView(
@@ -102,6 +107,7 @@ def pool_view(pool: Pool, nodes: Iterable[Node], obstacle: str | None = None) ->
         ),
         note=_note(pool, present, obstacle),
         degraded=sum(node.counts and node.health is Health.DEGRADED for node in present),
+        hosts=len(hosts),
         paused=_paused(pool).removeprefix(PAUSED),
     )
 

@@ -78,6 +78,7 @@ def _facts(pool: PoolView) -> Iterator[tuple[str, str]]:
     spec = pool.spec
     yield "Pool", spec.name
     yield "Nodes", f"{pool.serving} of {pool.size} ready"
+    yield "Self-registered", f"{pool.hosts} of them, never terminated" if pool.hosts else ""
     yield "Starting", str(pool.starting) if pool.starting else ""
     yield "Leaving", str(pool.leaving) if pool.leaving else ""
     yield "Unhealthy", str(pool.unhealthy) if pool.unhealthy else ""

@@ -253,7 +253,8 @@ class RemediationController(Controller):
             pool = fleet.pools.get(node.pool) if node.pool is not None else None
             if pool is None:
                 return False
-            return sum(each.serving for each in fleet.in_pool(pool.name).values()) < pool.target
+            members = (*fleet.in_pool(pool.name).values(), *fleet.hosts_of(pool.name))
+            return sum(each.serving for each in members) < pool.target
 
         return govern(
             proposals, self._index.domains, settings, obstacles, is_missed=is_missed, now=now

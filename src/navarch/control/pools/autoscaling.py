@@ -163,7 +163,8 @@ class AutoscalingController(Controller):
             load_history=self._loads.quarters(pool.name),
         )
         # Nodes that take no work are not part of the average.
-        serving = sum(node.serving for node in fleet.in_pool(pool.name).values())
+        members = (*fleet.in_pool(pool.name).values(), *fleet.hosts_of(pool.name))
+        serving = sum(node.serving for node in members)
         self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=serving)
         name = _name(autoscaler)
         try:
@@ -211,7 +212,7 @@ class AutoscalingController(Controller):
         self, fleet: Fleet, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime
     ) -> None:
         members = list(fleet.in_pool(pool.name).values())
-        present = sum(node.counts for node in members)
+        present = sum(node.counts for node in members) + len(fleet.hosts_of(pool.name))
         leaving: list[NodeId] = []
         if sizing.nodes < min(present, pool.size):
             # Idle ones leave, not simply the oldest.
@@ -284,6 +285,7 @@ def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
     instead, a machine that cannot be bought yet would be a reason to shrink.
     """
     staying = [node for node in fleet.in_pool(pool.name).values() if node.counts]
+    staying += fleet.hosts_of(pool.name)
     bounds = bounds_at(pool, now)
     size = bounds.clamp(pool.size)
     there = sum(

@@ -16,7 +16,7 @@ from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, Subject, about
 from navarch.core.fleet import Fleet
-from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
@@ -68,9 +68,19 @@ class PoolPlanningController(Controller):
         for before, node in committed.moved:
             if node.pool is not None and (before is None or self._seen(before) != self._seen(node)):
                 self.queue.add(node.pool)
+            self._note_host(before, node)
         for node in committed.forgotten:
             if node.pool is not None:
                 self.queue.add(node.pool)
+
+    def _note_host(self, before: Node | None, node: Node) -> None:
+        """Queue the pools that a self-registered node begins or ceases to serve."""
+        served = None if before is None or not before.counts else before.host_of
+        serves = node.host_of if node.counts else None
+        if served != serves:
+            for pool in (served, serves):
+                if pool is not None:
+                    self.queue.add(pool)
 
     async def reconcile(self, keys: Sequence[PoolName]) -> None:
         """Plan these pools together, in one commit."""
@@ -187,8 +197,17 @@ class SizingController(PoolPlanningController):
             awaits_others=partial(self._awaits_others, pool.name, now),
             new_tokens=self._new_tokens(),
             boots=self._boots.watch,
+            hosts=self._count_hosts(pool.name),
             now=now,
         )
+
+    def _count_hosts(self, pool: PoolName) -> int:
+        """Return how many self-registered nodes a pool has.
+
+        A machine that was bought counts already, also if its agent registered under another name.
+        """
+        hosts = self._store.fleet().hosts_of(pool)
+        return sum(self._index.node_of(InstanceId(host.id)) is None for host in hosts)
 
     def _gangs(self, nodes: Collection[NodeId]) -> Sequence[Sequence[NodeId]]:
         jobs = self._index.jobs.on_any(nodes, self._store.fleet().jobs)

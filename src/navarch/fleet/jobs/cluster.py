@@ -107,7 +107,7 @@ class FleetClusters:
         nodes = {
             node.id: (
                 node,
-                labels.get(node.pool, {}) if node.pool else {},
+                labels.get(node.serves, {}) if node.serves else {},
                 wishes,
                 avoided.get(node.id, ""),
                 node.id in suspects,
@@ -180,7 +180,7 @@ def node_spec(
     gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
     labels = {**pool_labels, **node.labels}
     labels |= dict(node.topology.labels) if node.topology else {}
-    labels |= {POOL: node.pool or "", GPU_TYPE: node.place.gpu_type if node.place else ""}
+    labels |= {POOL: node.serves or "", GPU_TYPE: node.place.gpu_type if node.place else ""}
     labels |= {
         _WISHED + wish: _YES for wish in wishes if node.place and is_of_type(node.place, wish)
     }

@@ -617,7 +617,7 @@ class Autoscaling(_message.Message):
     def __init__(self, reactive: _Optional[_Union[ReactiveSettings, _Mapping]] = ..., queue: _Optional[_Union[QueueSettings, _Mapping]] = ..., scheduled: _Optional[_Union[ScheduledSettings, _Mapping]] = ..., predictive: _Optional[_Union[PredictiveSettings, _Mapping]] = ..., composite: _Optional[_Union[CompositeSettings, _Mapping]] = ..., cost_aware: _Optional[_Union[CostAwareSettings, _Mapping]] = ...) -> None: ...
 
 class PoolView(_message.Message):
-    __slots__ = ("spec", "size", "serving", "starting", "leaving", "unhealthy", "cordoned", "price_per_hour", "note", "degraded", "paused")
+    __slots__ = ("spec", "size", "serving", "starting", "leaving", "unhealthy", "cordoned", "price_per_hour", "note", "degraded", "paused", "hosts")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
@@ -629,6 +629,7 @@ class PoolView(_message.Message):
     NOTE_FIELD_NUMBER: _ClassVar[int]
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
     spec: PoolSpec
     size: int
     serving: int
@@ -640,7 +641,8 @@ class PoolView(_message.Message):
     note: str
     degraded: int
     paused: str
-    def __init__(self, spec: _Optional[_Union[PoolSpec, _Mapping]] = ..., size: _Optional[int] = ..., serving: _Optional[int] = ..., starting: _Optional[int] = ..., leaving: _Optional[int] = ..., unhealthy: _Optional[int] = ..., cordoned: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., note: _Optional[str] = ..., degraded: _Optional[int] = ..., paused: _Optional[str] = ...) -> None: ...
+    hosts: int
+    def __init__(self, spec: _Optional[_Union[PoolSpec, _Mapping]] = ..., size: _Optional[int] = ..., serving: _Optional[int] = ..., starting: _Optional[int] = ..., leaving: _Optional[int] = ..., unhealthy: _Optional[int] = ..., cordoned: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., note: _Optional[str] = ..., degraded: _Optional[int] = ..., paused: _Optional[str] = ..., hosts: _Optional[int] = ...) -> None: ...
 
 class FailingController(_message.Message):
     __slots__ = ("name", "error", "times", "since", "retry_at")
