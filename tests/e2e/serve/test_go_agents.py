@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.fleet_process import FleetProcess
 
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
 from navarch.ports.api import NodeView, Query
 
@@ -54,7 +54,7 @@ def server(programs: dict[str, str], tmp_path: Path) -> Iterator[FleetProcess]:
     server.start()
     command = [programs["go-node"], "--server", server.url, "--node-id", NODE]
     agent = subprocess.Popen(
-        [*command, "--instance-type", "h100-8x"],
+        [*command, "--instance-type", "h100-8x", "--pool", "training"],
         env={**os.environ, "NAVARCH_FAKE_GPU": "true"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -88,6 +88,15 @@ def test_the_agent_keeps_its_node_active(server: FleetProcess, cli: Cli) -> None
     assert detail.inventory is not None
     assert len(detail.inventory.gpus) == 8
     assert "Active" in cli("list")
+
+
+def test_the_agents_node_counts_in_its_pool(server: FleetProcess) -> None:
+    scaled = server.navarch("pool", "scale", "training", "1")
+    assert scaled.returncode == 0, scaled.stderr
+    wait_for_rounds(server)
+    assert [each.id for each in every_node(server)] == [NODE]
+    pool = server.ask(lambda api: api.get_pool(PoolName("training")))
+    assert (pool.size, pool.serving, pool.hosts) == (1, 1, 1)
 
 
 def test_an_unhealthy_event_outlasts_the_quiet_reports_of_the_agent(
