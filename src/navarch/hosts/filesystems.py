@@ -72,8 +72,9 @@ def parse_mount(line: str) -> tuple[str, str, str, bool] | None:
     if not dash or len(fields) < 6 or len(rest) < 3:
         return None
     path = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-    # The superblock's options count: the kernel sets them to `ro` when a disk fails.
-    read_only = "ro" in fields[5].split(",") or "ro" in rest[2].split(",")
+    # Only the superblock's options count: the kernel sets them to `ro` when a disk fails. Those of
+    # the mount belong to one namespace: the sandbox of the agent's service has read-only mounts.
+    read_only = "ro" in rest[2].split(",")
     return fields[2], path, rest[0], read_only
 
 

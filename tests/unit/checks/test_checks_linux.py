@@ -1,6 +1,7 @@
 """Readings of a Linux host from files in a temporary folder."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,29 @@ def test_a_read_only_disk_is_found_by_its_superblock_options() -> None:
     line = r"29 1 8:1 / /my\040data rw,relatime shared:1 master:2 - ext4 /dev/sda1 ro,discard"
 
     assert parse_mount(line) == ("8:1", "/my data", "ext4", True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_sandbox_with_read_only_mounts_is_not_a_failed_disk(tmp_path: Path) -> None:
+    """ProtectSystem and ProtectHome of systemd remount what the agent sees, not the disk."""
+    line = "30 1 8:2 / /home ro,nosuid,relatime shared:1 - ext4 /dev/sda2 rw,errors=remount-ro"
+    assert parse_mount(line) == ("8:2", "/home", "ext4", False)
+
+    folder = tmp_path / "home"
+    folder.mkdir()
+    script = (
+        f"mount --make-rprivate / && mount --bind {folder} {folder} && "
+        f"mount -o remount,bind,ro {folder} && ! touch {folder}/x 2>/dev/null && "
+        f"grep ' {folder} ' /proc/self/mountinfo"
+    )
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        pytest.skip(f"no mount namespace can be made here: {ran.stderr.strip()}")
+    seen = parse_mount(ran.stdout.splitlines()[-1])
+    assert seen is not None
+    assert (seen[1], seen[3]) == (str(folder), False)
 
 
 @pytest.mark.parametrize(
