@@ -94,8 +94,8 @@ class Entry:
             module = importlib.import_module(self.module)
         except ModuleNotFoundError as error:
             raise CommandError(
-                f"`navarch {name}` needs {error.name}, which is not installed; "
-                f"run: pip install 'navarch[{self.extra}]'"
+                f"`navarch {name}` needs the extra {self.extra} (the Python package {error.name} "
+                f"is not installed); run: pip install 'navarch[{self.extra}]'"
             ) from error
         command: click.Command = getattr(module, self.attribute)
         return command

@@ -96,12 +96,28 @@ def describe_error(error: BaseException) -> ErrorReport:
         if rule is not None:
             message = "\n".join(map(safe, str(error).splitlines())) if rule.lines else text
             return ErrorReport(message=rule.prefix + message, code=rule.code, remedy=rule.remedy)
+    missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+    if missing and not missing.startswith("navarch"):
+        return _missing_package(missing)
     if isinstance(error, NavarchError | OSError):
         return ErrorReport(message=text or type(error).__name__, code=FAILED)
     return ErrorReport(
         message=f"unexpected {type(error).__name__}: {text}",
         code=FAILED,
         remedy="run again with --debug for a traceback",
+    )
+
+
+EXTRAS = {"asyncssh": "ssh", "botocore": "aws", "google.cloud": "gcp", "rich": "cli"}
+"""The extra that installs an optional package; packages that are not listed are in `server`."""
+
+
+def _missing_package(name: str) -> ErrorReport:
+    extra = next((extra for top, extra in EXTRAS.items() if name.startswith(top)), "server")
+    return ErrorReport(
+        message=f"the Python package {name} is not installed",
+        code=FAILED,
+        remedy=f"run: pip install 'navarch[{extra}]'",
     )
 
 

@@ -66,7 +66,7 @@ ENTRIES = {
     "completion": entry("completion:completion", SETUP, "Print a shell completion script."),
     "version": entry("completion:version", SETUP, "Show the version."),
     "serve": entry("serve:serve", PROCESSES, "Run the control plane.", extra="server"),
-    "agent": entry("agent:agent", PROCESSES, "Run the agent on a GPU machine.", extra="agent"),
+    "agent": entry("agent:agent", PROCESSES, "Run the agent on a GPU machine."),
 }
 
 
@@ -119,6 +119,11 @@ def navarch() -> None:
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     navarch.main()
+
+
+def control_plane() -> NoReturn:
+    """Run `navarch serve` under the name that it has in the Go system."""
+    navarch.main(["serve", *sys.argv[1:]])
 
 
 def _report(error: Exception, arguments: list[str]) -> int:

@@ -146,3 +146,14 @@ def test_a_missing_dependency_names_the_extra_to_install() -> None:
     assert not absent.exists()
     with pytest.raises(CommandError, match=r"pip install 'navarch\[server\]'"):
         absent.load("serve")
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("cel_expr_python", "server"), ("rich.table", "cli"), ("google.cloud.compute_v1", "gcp")],
+)
+def test_a_missing_package_is_an_error_that_names_the_extra(package: str, extra: str) -> None:
+    failure = describe_error(ModuleNotFoundError(f"No module named '{package}'", name=package))
+    assert f"pip install 'navarch[{extra}]'" in str(failure)
+    ours = describe_error(ModuleNotFoundError("No module named 'navarch.x'", name="navarch.x"))
+    assert "unexpected" in str(ours), "a defect of the program is not an extra"
