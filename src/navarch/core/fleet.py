@@ -5,8 +5,18 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from navarch.core.alert import Alert, AlertGroup, AlertSilence
 from navarch.core.event import Event
-from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, RecoveryId
+from navarch.core.ids import (
+    AlertId,
+    CommandId,
+    IncidentId,
+    JobName,
+    NodeId,
+    PoolName,
+    RecoveryId,
+    SilenceId,
+)
 from navarch.core.incident import Incident
 from navarch.core.instance import Inventory
 from navarch.core.job import Job
@@ -31,11 +41,17 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     incidents: Sequence[Incident] = ()
     recoveries: Sequence[Recovery] = ()
     jobs: Sequence[Job] = ()
+    alerts: Sequence[Alert] = ()
+    alert_groups: Sequence[AlertGroup] = ()
+    alert_silences: Sequence[AlertSilence] = ()
     forget_nodes: Sequence[NodeId] = ()
     forget_commands: Sequence[CommandId] = ()
     forget_incidents: Sequence[IncidentId] = ()
     forget_recoveries: Sequence[RecoveryId] = ()
     forget_jobs: Sequence[JobName] = ()
+    forget_alerts: Sequence[AlertId] = ()
+    forget_alert_groups: Sequence[str] = ()
+    forget_alert_silences: Sequence[SilenceId] = ()
     launches: Sequence[Launch] = ()
     """Launches that are over, for the ledger; open launches are part of their node."""
     inventories: Mapping[NodeId, Inventory] = msgspec.field(default_factory=dict)
@@ -99,6 +115,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         Kind(name="incidents", key="id", type=Incident, since=3, exclusive="place"),
         Kind(name="recoveries", key="id", type=Recovery, since=4),
         Kind(name="jobs", key="name", type=Job, since=5),
+        Kind(name="alerts", key="id", type=Alert, since=6),
+        Kind(name="alert_groups", key="id", type=AlertGroup, since=6),
+        Kind(name="alert_silences", key="id", type=AlertSilence, since=6),
     )
 
     revision: int = 0
@@ -108,6 +127,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     incidents: Table[IncidentId, Incident] = msgspec.field(default_factory=Table)
     recoveries: Table[RecoveryId, Recovery] = msgspec.field(default_factory=Table)
     jobs: Table[JobName, Job] = msgspec.field(default_factory=Table)
+    alerts: Table[AlertId, Alert] = msgspec.field(default_factory=Table)
+    alert_groups: Table[str, AlertGroup] = msgspec.field(default_factory=Table)
+    alert_silences: Table[SilenceId, AlertSilence] = msgspec.field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
     hosts: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
     """The self-registered nodes by the pool that they serve, whether it exists or not."""

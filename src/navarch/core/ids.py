@@ -20,3 +20,8 @@ RecoveryId = NewType("RecoveryId", str)
 
 JobName = NewType("JobName", str)
 """Chosen by the submitter of the job; free again once the job is over and forgotten."""
+
+AlertId = NewType("AlertId", str)
+"""The cause and the name of the subject: `node-fault@training-3`."""
+
+SilenceId = NewType("SilenceId", str)
