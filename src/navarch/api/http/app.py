@@ -1,7 +1,7 @@
 """The ASGI application: JSON API, packed heartbeats, the Go system's protocol, and probes."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
