@@ -57,8 +57,8 @@ class RecordingMetrics:
         return tuple(self._instruments[name].observed[_key(labels)])
 
     def series(self, name: str) -> int:
-        """Return how many combinations of labels were recorded."""
-        return len(self._instruments[name].values)
+        """Return how many combinations of labels have a value other than zero."""
+        return sum(map(bool, self._instruments[name].values.values()))
 
     def names(self) -> Sequence[str]:
         """Return the name of every instrument."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from navarch.api.http.exchange import Refusal
 from navarch.ports.clock import Clock
 from navarch.ports.metrics import Metrics
-from navarch.wire.fleet import code_of
+from navarch.wire.fleet import INTERNAL, code_of
 
 HTTP = "http"
 CONNECT = "connect"
@@ -47,6 +47,11 @@ class ApiMetrics:
             labels=("protocol", "method"),
             buckets=CALL_BUCKETS_S,
         )
+
+    def begin(self, protocol: str, method: str) -> None:
+        """Begin the series of a method: one that begins at one hides its first increase."""
+        for result in ("ok", INTERNAL.name):
+            self._results.add(0, protocol=protocol, method=method, result=result)
 
     @contextmanager
     def measure(self, protocol: str, method: str) -> Iterator[None]:

@@ -3,11 +3,13 @@
 import asyncio
 
 import pytest
+from tests.support.exposition import values_of
 from tests.support.local_api import build_local_api, call_app, serve_local_api
 from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.agent.transport import open_link
 from navarch.api.connect.handler import PREFIX
+from navarch.api.metrics import PrometheusMetrics, render_metrics
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link
 from navarch.core.errors import NotFoundError
@@ -76,5 +78,18 @@ def test_connect_calls_count_and_paths_that_do_not_exist_create_no_series() -> N
         assert metrics.value(CALLS, **labels, result="not_found") == 1
         assert metrics.value(CALLS, **labels, result="invalid_argument") == 2
         assert metrics.series(CALLS) == 2
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_the_series_of_internal_errors_begin_at_zero() -> None:
+    async def main() -> None:
+        metrics = PrometheusMetrics()
+        async with serve_local_api(build_local_api(metrics=metrics), http=False):
+            text = b"".join(render_metrics(metrics.collect())).decode()
+        methods = {key[:2] for key in values_of(text, CALLS) if key[2] == "internal"}
+        for protocol in ("http", "grpc"):
+            assert {(METHODS[protocol], protocol), (REPORTS[protocol], protocol)} <= methods
+        assert ("GetNode", "connect") in methods
 
     asyncio.run(asyncio.wait_for(main(), 30))

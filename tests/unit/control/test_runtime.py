@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import pytest
+from tests.support.exposition import values_of
 from tests.support.recording_metrics import RecordingMetrics
 
+from navarch.api.metrics import PrometheusMetrics, render_metrics
+from navarch.clock import SystemClock
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.runtime import Runtime
 from navarch.control.runtime.work_queue import WorkQueue
@@ -193,6 +196,15 @@ def test_every_controller_is_measured() -> None:
     assert metrics.value(runs, controller="b", result="conflict") == 1
     assert metrics.value(runs, controller="b", result="ok") == 2
     assert metrics.value("navarch_controller_retries_total", controller="a") == 1
+
+
+def test_the_series_of_a_controller_begin_at_zero() -> None:
+    metrics = PrometheusMetrics()
+    Runtime(SystemClock(), SeededEntropy("1"), [Scripted(name="a")], strict=True, metrics=metrics)
+    text = b"".join(render_metrics(metrics.collect())).decode()
+
+    runs = values_of(text, "navarch_controller_reconcile_total")
+    assert runs == {("a", result): 0 for result in ("ok", "conflict", "error", "bug")}
 
 
 def test_unfinished_work_ages_until_a_round_succeeds() -> None:

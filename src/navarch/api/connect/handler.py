@@ -46,6 +46,8 @@ class ConnectHandler:
             "ListInstances": (pb.ListInstancesRequest, methods.list_instances),
             "GetInstance": (pb.GetInstanceRequest, methods.get_instance),
         }
+        for name in self._calls:
+            metrics.begin(CONNECT, name)
 
     async def answer(self, name: str, request: Request) -> Reply:
         """Return the reply to a call, which may be an error."""

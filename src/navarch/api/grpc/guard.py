@@ -91,6 +91,7 @@ def guarded(
 ) -> Handler:
     """Return a handler for a unary call on encoded messages."""
     method = call.removeprefix("/")
+    metrics.begin(GRPC, method)
 
     async def handle(body: bytes, context: Context) -> bytes:
         try:

@@ -100,6 +100,9 @@ def build_http_app(
         *AgentRoutes(agents, joins, link=link).routes(),
         *routes,
     ]
+    for route in routes:
+        if route.handle is not None:
+            calls.begin(HTTP, route.name)
     return HttpApp(
         clock,
         router=Router(all_routes),
@@ -219,7 +222,7 @@ class HttpApp:
         assert route.handle is not None, route.path
         if route.query is None and request.query_string:
             raise InvalidError("this call takes no query parameters; send the values in the body")
-        with self._calls.measure(HTTP, f"{route.method} {route.path}"):
+        with self._calls.measure(HTTP, route.name):
             async with asyncio.timeout(self._answer_within_s):
                 value = await route.handle(request)
         if value is None:

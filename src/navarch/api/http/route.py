@@ -34,6 +34,11 @@ class Route:
     labels: bool = False
     """Whether `?label=name=value` is a filter."""
 
+    @property
+    def name(self) -> str:
+        """The method and the path, as in the documentation."""
+        return f"{self.method} {self.path}"
+
 
 def get(
     path: str, summary: str, handle: Handler, reply: object, query: type | None = None

@@ -58,6 +58,8 @@ class Runtime:
             _Worker(clock, entropy, each, strict=strict, instruments=instruments, wake=self._wake)
             for each in controllers
         ]
+        for worker in self._workers:
+            instruments.begin(worker.controller.name)
         measured.computed_gauge(
             "navarch_controller_queue_depth",
             "Keys that are ready or in a round.",
@@ -299,3 +301,9 @@ class ControllerMetrics:
             "Time from a key becoming ready to the start of its round.",
             labels=labels,
         )
+
+    def begin(self, controller: str) -> None:
+        """Begin the series of a controller: one that begins at one hides its first increase."""
+        for result in ("ok", "conflict", "error", "bug"):
+            self.results.add(0, controller=controller, result=result)
+        self.retries.add(0, controller=controller)
