@@ -29,7 +29,8 @@ def outages(seed: int, *, computed: bool) -> list[str]:
         for _ in range(25):
             await world.clock.sleep(chance.expovariate(1 / 12.0))
             trouble(world, chance)
-        await world.converge()
+        # A pool with several young machines that failed waits for an hour.
+        await world.converge(within_s=3 * 3600)
 
     return simulate(story, seed=seed, pools=[pool()], computed=computed, timing=TIMING).trace
 

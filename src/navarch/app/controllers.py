@@ -275,6 +275,7 @@ class ControlPlaneParts:
             ),
             readings=self.readings,
             missing_agent=self.missing_agent,
+            settings=self.opinions.governor,
         )
 
     def _node_controllers(

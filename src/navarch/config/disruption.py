@@ -267,6 +267,14 @@ class GovernorConfig:
         "the least number of nodes with the same fault that may have a common cause",
         default=3,
     )
+    failed_replacements: int = key(
+        Integer(least=1, most=NODES_PER_POOL_MAX, example="3"),
+        "how many replacements that fail may be bought for a pool within an hour",
+        default=3,
+    )
+    failed_replacements_share: float = key(
+        SHARE, "the same as a share of the pool's size; the larger limit counts", default=0.0
+    )
 
 
 T = TypeVar("T")
@@ -294,6 +302,8 @@ def to_governor(config: GovernorConfig) -> GovernorSettings:
         window=config.window,
         change_window=config.change_window,
         suspect_nodes=config.suspect_nodes,
+        failed_replacements=config.failed_replacements,
+        failed_replacements_share=config.failed_replacements_share,
     )
 
 

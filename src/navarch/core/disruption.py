@@ -158,6 +158,14 @@ class GovernorSettings:
     suspect."""
     suspect_nodes: int = 3
     """The least number of nodes with the same fault that may have a common cause."""
+    failed_replacements: int = 3
+    """How many replacements that fail may be bought for a pool within an hour."""
+    failed_replacements_share: float = 0.0
+    """The same as a share of the pool's size; the larger of the two limits counts."""
+
+    def failed_replacements_max(self, size: int) -> int:
+        """Return how many failed replacements a pool of `size` nodes may buy within an hour."""
+        return max(self.failed_replacements, int(size * self.failed_replacements_share))
 
 
 def default_settings() -> GovernorSettings:

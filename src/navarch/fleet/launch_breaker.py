@@ -10,7 +10,7 @@ quarantined for a while and then tried with one machine at a time, whatever come
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from navarch.core.node import Node, Phase
@@ -36,6 +36,12 @@ class LaunchBreaker:
     until: datetime
     allowance: int
     """How many machines may be bought now: none, or enough for a trial."""
+    pauses: bool = True
+    """False if purchases go on, a few at a time."""
+    lets_grow: bool = False
+    """Whether only replacements are limited."""
+    elsewhere: bool = False
+    """Whether the trial is at an offering without failures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,7 @@ class Failure:
     @property
     def asked_at(self) -> datetime:
         """When its machine was requested."""
-        return _asked_at(self.node)
+        return asked_at(self.node)
 
 
 def may_trip(
@@ -76,7 +82,7 @@ def may_trip(
     """Return whether enough of `nodes` never came up to open the breaker of `pool`."""
     if pool.deleted or len(nodes) < MACHINES_MAX:
         return False
-    return len(_failures(pool, nodes, boots, now)) >= MACHINES_MAX
+    return len(missing_agents(pool, nodes, boots, now)) >= MACHINES_MAX
 
 
 def find_breaker(
@@ -84,7 +90,7 @@ def find_breaker(
 ) -> LaunchBreaker | None:
     """Return the breaker of `pool` if it is open. `nodes` are all stored nodes of the pool."""
     known = list(nodes)
-    failures = [] if pool.deleted else _failures(pool, known, boots, now)
+    failures = [] if pool.deleted else missing_agents(pool, known, boots, now)
     if len(failures) < MACHINES_MAX:
         return None
     came_up_at = max((node.registered_at for node in known if node.registered_at), default=None)
@@ -94,14 +100,15 @@ def find_breaker(
         return None
     strikes, since = strikes_of(failures)
     pause = pause_after(strikes)
-    coming = [node for node in known if _is_coming(pool, node, boots, now)]
+    coming = [node for node in known if is_coming(pool, node, boots, now)]
     failed_at = {_place(failure.node) for failure in failures}
-    if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
+    elsewhere = any(scopes(offering)[0] not in failed_at for offering in pool.offerings)
+    if elsewhere:
         # An offering without failures needs no pause. Machines that were requested at failing
         # offerings before the breaker opened are not counted as trials; those offerings are
         # quarantined.
         pause = timedelta(0)
-        coming = [x for x in coming if _place(x) not in failed_at or _asked_at(x) >= since]
+        coming = [x for x in coming if _place(x) not in failed_at or asked_at(x) >= since]
     until = since + pause
     last = failures[-1]
     return LaunchBreaker(
@@ -112,6 +119,19 @@ def find_breaker(
         ),
         until=until,
         allowance=0 if now < until else max((pool.gang or 1) - len(coming), 0),
+        elsewhere=elsewhere,
+    )
+
+
+def strictest(limits: Sequence[LaunchBreaker]) -> LaunchBreaker | None:
+    """Return what follows if all these limits apply, None if there are none."""
+    if not limits:
+        return None
+    longest = max(limits, key=lambda each: (each.pauses, each.until))
+    return replace(
+        longest,
+        allowance=min(each.allowance for each in limits),
+        lets_grow=all(each.lets_grow for each in limits),
     )
 
 
@@ -124,7 +144,7 @@ def quarantined_offerings(
     machine comes up there.
     """
     known = list(nodes)
-    failures = _failures(pool, known, boots, now)
+    failures = missing_agents(pool, known, boots, now)
     if len(failures) < MACHINES_MAX:
         return {}
     came_up_at: dict[Scope | None, datetime] = {}
@@ -139,19 +159,21 @@ def quarantined_offerings(
         if failed_at is not None and (mended_at is None or failure.at > mended_at):
             failures_at.setdefault(failed_at, []).append(failure)
     found = {}
-    coming = [node for node in known if _is_coming(pool, node, boots, now)]
+    coming = [node for node in known if is_coming(pool, node, boots, now)]
     for place, failed in failures_at.items():
         if len(failed) >= MACHINES_MAX:
             strikes, since = strikes_of(failed)
             found[place] = QuarantinedOffering(
                 tried_at=since + pause_after(strikes),
                 last_until=failed[-1].at + LONGEST_PAUSE,
-                trying=any(_place(x) == place and _asked_at(x) >= since for x in coming),
+                trying=any(_place(x) == place and asked_at(x) >= since for x in coming),
             )
     return found
 
 
-def _failures(pool: Pool, nodes: Iterable[Node], boots: BootWatch, now: datetime) -> list[Failure]:
+def missing_agents(
+    pool: Pool, nodes: Iterable[Node], boots: BootWatch, now: datetime
+) -> list[Failure]:
     """Return the machines that never came up, in the order in which they were abandoned."""
     since = pool.brake_released_at
     found = []
@@ -167,7 +189,8 @@ def _failures(pool: Pool, nodes: Iterable[Node], boots: BootWatch, now: datetime
     return sorted(found, key=lambda each: (each.at, each.node.id))
 
 
-def _asked_at(node: Node) -> datetime:
+def asked_at(node: Node) -> datetime:
+    """Return when the machine of `node` was requested."""
     return node.launch.asked_at if node.launch else node.created_at
 
 
@@ -192,7 +215,7 @@ def pause_after(strikes: int) -> timedelta:
     return min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
 
 
-def _is_coming(pool: Pool, node: Node, boots: BootWatch, now: datetime) -> bool:
+def is_coming(pool: Pool, node: Node, boots: BootWatch, now: datetime) -> bool:
     """Return whether the machine of `node` is under way and may still come up."""
     if not node.counts or node.registered_at is not None:
         return False

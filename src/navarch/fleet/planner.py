@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from operator import attrgetter
 
-from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Gang, Launch, Offering, pause
 from navarch.core.node import Node, Phase
@@ -20,6 +19,7 @@ from navarch.fleet.gangs import GangPlan, group, plan_gangs, worth_keeping
 from navarch.fleet.launch_breaker import LaunchBreaker, QuarantinedOffering
 from navarch.fleet.plan import Action, Plan, Request, Retire, RetryLaunch, SetLaunchBreaker
 from navarch.fleet.pool_index import NO_STEADY_NODES, SteadyNodes
+from navarch.fleet.replacement_loop import fell_ill_at
 from navarch.fleet.selection import NONE_QUARANTINED, Market
 from navarch.fleet.sizing import why_paused
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
@@ -80,7 +80,7 @@ def plan_pool(
         grown = list(_grow(pool, known, missing, room, launches))
     market.expect(pool.name, max(wanted - len(grown) - len(retried), 0))
     grown += _succeed(pool, known, removals, room, len(grown), replacements, launches)
-    reason = None if breaker is None else breaker.reason
+    reason = breaker.reason if breaker is not None and breaker.pauses else None
     actions: list[Action] = [SetLaunchBreaker(reason=reason)] if reason != pool.braked else []
     gangs = removals.gangs
     actions += [*removals.late, *gangs.release, *gangs.abandon, *gangs.retire]
@@ -145,15 +145,16 @@ def seen_by_size(node: Node) -> object:
     if node.retiring is not None and node.gang is None:
         # It no longer counts. Only its end matters, not the phases on the way.
         gone_since = node.since if node.gone else None
-        return gone_since, node.retiring, node.replaces, node.registered_at, node.launch
+        facts = (gone_since, node.retiring, node.replaces, node.registered_at, node.launch)
+        return *facts, fell_ill_at(node)
     held_against = [(x.check, x.health, x.reason) for x in node.conditions]
-    return _seen(node), node.health is Health.UNHEALTHY, held_against
+    return _seen(node), held_against
 
 
 _seen = attrgetter(
     *("phase", "since", "retiring", "replaces", "registered_at"),
     *("launch", "attempts", "retry_at", "offering"),
-    *("gang", "waiting", "topology", "cordoned"),
+    *("gang", "waiting", "topology", "cordoned", "health"),
 )
 
 
@@ -196,7 +197,7 @@ class _Launches:
         `instead_of` is the broken or lost node that it replaces, `gang` the gang that it joins;
         `only` restricts it to one offering.
         """
-        if self._exceeds_allowance(1):
+        if self._exceeds_allowance(1, is_replacement=instead_of is not None):
             return None
         bought = None if instead_of is None else instead_of.launch or instead_of.offering
         price = None if bought is None else bought.price_per_hour
@@ -222,7 +223,7 @@ class _Launches:
 
     def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], str] | None:
         """Return launch attempts for a whole gang at one offering; None while not for sale."""
-        if self._exceeds_allowance(len(names)):
+        if self._exceeds_allowance(len(names), is_replacement=False):
             return None
         choice = self.market.choose(
             self.pool,
@@ -261,14 +262,17 @@ class _Launches:
             zones=zones,
         )
 
-    def _exceeds_allowance(self, machines: int) -> bool:
+    def _exceeds_allowance(self, machines: int, *, is_replacement: bool) -> bool:
         breaker = self.breaker
-        return breaker is not None and self.written + machines > breaker.allowance
+        if breaker is None or (breaker.lets_grow and not is_replacement):
+            return False
+        return self.written + machines > breaker.allowance
 
     def look_again_at(self) -> datetime | None:
         """Return when to retry what the market or the launch breaker does not allow now."""
-        if self.breaker is not None and self.now < self.breaker.until:
-            return self.breaker.until
+        breaker = self.breaker
+        if breaker is not None and breaker.pauses and self.now < breaker.until:
+            return breaker.until
         if not self.refused:
             return None
         return _first(self.market.opens_at(self.pool), self.now + LOOK_AGAIN)

@@ -20,10 +20,12 @@ from navarch.fleet.launch_breaker import (
     find_breaker,
     may_trip,
     quarantined_offerings,
+    strictest,
 )
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, was_lost
 from navarch.fleet.pool_index import PoolIndex
+from navarch.fleet.replacement_bound import find_replacement_bound
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.selection import NONE_QUARANTINED, Market
 from navarch.ports.provider import ProvisionScheduler
@@ -46,6 +48,7 @@ def plan_pool_size(
     awaits_others: AwaitsOthers,
     new_tokens: Iterator[Token],
     boots: BootWatch,
+    failed_max: int,
     hosts: int,
     now: datetime,
 ) -> Plan:
@@ -53,7 +56,8 @@ def plan_pool_size(
 
     Fewer machines are bought for the hosts, and none is terminated, whatever their number.
     `gangs` groups nodes by the jobs that they share, and `awaits_others` returns whether other
-    pools of those jobs are not ready yet. `missing_agent` is the reason why no agent
+    pools of those jobs are not ready yet. `failed_max` is how many failed replacements the pool may
+    buy within an hour. `missing_agent` is the reason why no agent
     would start on a new machine, if there is one.
     """
     shown, steady = index.shown_for(pool, now, boots)
@@ -64,15 +68,18 @@ def plan_pool_size(
     if may_trip(pool, shown, now=now, boots=boots):
         breaker = find_breaker(pool, index.nodes.values(), now=now, boots=boots)
         quarantined = quarantined_offerings(pool, index.nodes.values(), now=now, boots=boots)
-    if steady.nodes + sum(node.counts for node in known) < pool.target:
+    undercut = may_be_undercut(pool)
+    coming_or_there = sum(x.counts and not boots.is_past(pool, x, now) for x in known)
+    is_short = steady.nodes + coming_or_there < pool.target
+    if (is_short or not steady.nodes) and not (breaker and breaker.elsewhere):
         # Only a pool that buys is stopped here. The governor limits replacements.
-        loop = find_replacement_loop(pool, index.nodes.values(), now=now)
-        if loop is not None and (breaker is None or loop.until > breaker.until):
-            breaker = loop
+        stored = index.nodes.values()
+        loop = find_replacement_loop(pool, stored, now=now) if is_short else None
+        bound = find_replacement_bound(pool, stored, failed_max=failed_max, boots=boots, now=now)
+        breaker = strictest([each for each in (breaker, loop, bound) if each is not None])
     if missing_agent is not None and not pool.deleted:
         reason = f"no machines are bought: {missing_agent}"
         breaker = LaunchBreaker(reason=reason, until=now + WITHOUT_AGENT_AGAIN, allowance=0)
-    undercut = may_be_undercut(pool)
     for_sale = market.for_sale(pool, scheduler, quarantined=quarantined) if undercut else None
     plan = plan_pool(
         pool,

@@ -51,7 +51,7 @@ def find_replacement_loop(
     if pool.deleted:
         return None
     stored = list(nodes)
-    failures = _failures(pool, [node for node in stored if node.replaces is not None])
+    failures = fallen_ill(pool, [node for node in stored if node.replaces is not None])
     if len(failures) < REPLACEMENTS_MAX:
         return None
     well_since = max((_registered(node) for node in stored if _is_proven(node, now)), default=None)
@@ -62,7 +62,7 @@ def find_replacement_loop(
     # From now on every machine is a trial, whether it replaces another or not.
     begun_at = failures[REPLACEMENTS_MAX - 1].at
     tried = [node for node in stored if node.replaces is not None or node.created_at >= begun_at]
-    failures = [each for each in _failures(pool, tried) if each.at >= failures[0].at]
+    failures = [each for each in fallen_ill(pool, tried) if each.at >= failures[0].at]
     strikes, since = strikes_of(failures)
     until = since + pause_after(strikes)
     on_trial = [node for node in tried if _is_on_trial(node, now)]
@@ -99,7 +99,7 @@ def fell_ill_at(node: Node) -> datetime | None:
     return at if at is not None and at <= node.registered_at + PROBATION else None
 
 
-def _failures(pool: Pool, nodes: Iterable[Node]) -> Sequence[Failure]:
+def fallen_ill(pool: Pool, nodes: Iterable[Node]) -> Sequence[Failure]:
     """Return the nodes that fell ill within their probation, in that order."""
     since = pool.brake_released_at
     found = []

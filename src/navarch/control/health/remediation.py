@@ -47,6 +47,7 @@ from navarch.fleet.plan import (
 )
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import RecoveryContext
+from navarch.fleet.replacement_bound import find_replacement_bound
 from navarch.fleet.replacement_loop import ReplacementLoop, find_replacement_loop
 from navarch.fleet.silence import heartbeat_condition, is_proven_dead, testified
 from navarch.ports.clock import Clock
@@ -269,10 +270,15 @@ class RemediationController(Controller):
             if name is None:
                 continue
             nodes = fleet.in_pool(name).values()
-            loop = find_replacement_loop(fleet.pools[name], nodes, now=now)
-            if loop is None:
+            pool = fleet.pools[name]
+            failed_max = self._settings().failed_replacements_max(pool.size)
+            bound = find_replacement_bound(pool, nodes, failed_max=failed_max, now=now)
+            loop = find_replacement_loop(pool, nodes, now=now)
+            found = [x for x in (loop, bound) if x is not None and x.pauses]
+            if not found:
                 continue
-            missing = max(fleet.pools[name].target - sum(node.counts for node in nodes), 0)
+            loop = max(found, key=lambda each: each.until)
+            missing = max(pool.target - sum(node.counts for node in nodes), 0)
             # A machine that is missing already counts as the one on trial.
             loops[name] = replace(loop, allowance=max(loop.allowance - missing, 0))
             if loop.until > now:

@@ -13,6 +13,7 @@ from navarch.control.pools.stockouts import StockoutMemory
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.work_queue import WorkQueue
+from navarch.core.disruption import GovernorSettings, default_settings
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, Subject, about
 from navarch.core.fleet import Fleet
@@ -150,6 +151,7 @@ class SizingController(PoolPlanningController):
         scheduler: Callable[[PoolName], ProvisionScheduler],
         readings: Readings,
         missing_agent: MissingAgent,
+        settings: Callable[[], GovernorSettings] = default_settings,
     ) -> None:
         """`scheduler` returns the provision scheduler of a pool."""
         super().__init__(
@@ -167,6 +169,7 @@ class SizingController(PoolPlanningController):
         self._scheduler = scheduler
         self._readings = readings
         self._missing_agent = missing_agent
+        self._settings = settings
         self._surveyed = [each.name for each in providers if each.describes_topology]
         stockouts.look_at = self.queue.add
 
@@ -197,6 +200,7 @@ class SizingController(PoolPlanningController):
             awaits_others=partial(self._awaits_others, pool.name, now),
             new_tokens=self._new_tokens(),
             boots=self._boots.watch,
+            failed_max=self._settings().failed_replacements_max(pool.size),
             hosts=self._count_hosts(pool.name),
             now=now,
         )

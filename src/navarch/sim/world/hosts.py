@@ -67,7 +67,7 @@ class SimulatedHosts:
     make_agent: Callable[[Machine], SimAgent] | None = None
     """Makes the agents of bought machines, instead of this class."""
     on_up: Callable[[SimAgent], None] = lambda _: None
-    """Called when such an agent starts."""
+    """Called when an agent starts, before its first report."""
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
     effects: dict[InstanceId, SimEffects] = field(default_factory=dict)
     """The hardware of each machine. It outlives the agent."""
@@ -112,6 +112,7 @@ class SimulatedHosts:
             agent = self._agent(machine, reports=reports, boot_id=boot_id)
             self.agents[machine.id] = agent
             self.add(agent)
+            self.on_up(agent)
             await agent.run()
 
         name = f"agent of {machine.request.name}"
