@@ -71,12 +71,11 @@ def plan_pool_size(
     undercut = may_be_undercut(pool)
     coming_or_there = sum(x.counts and not boots.is_past(pool, x, now) for x in known)
     is_short = steady.nodes + coming_or_there < pool.target
-    if (is_short or not steady.nodes) and not (breaker and breaker.elsewhere):
+    if is_short or not steady.nodes:
         # Only a pool that buys is stopped here. The governor limits replacements.
-        stored = index.nodes.values()
-        loop = find_replacement_loop(pool, stored, now=now) if is_short else None
-        bound = find_replacement_bound(pool, stored, failed_max=failed_max, boots=boots, now=now)
-        breaker = strictest([each for each in (breaker, loop, bound) if each is not None])
+        breaker = _with_replacements(
+            pool, index, breaker, is_short=is_short, failed_max=failed_max, boots=boots, now=now
+        )
     if missing_agent is not None and not pool.deleted:
         reason = f"no machines are bought: {missing_agent}"
         breaker = LaunchBreaker(reason=reason, until=now + WITHOUT_AGENT_AGAIN, allowance=0)
@@ -100,3 +99,22 @@ def plan_pool_size(
     )
     moments = (plan.wake_at, look_again(pool, known, undercut=undercut, now=now))
     return evolve(plan, wake_at=min(filter(None, moments), default=None))
+
+
+def _with_replacements(
+    pool: Pool,
+    index: PoolIndex,
+    breaker: LaunchBreaker | None,
+    *,
+    is_short: bool,
+    failed_max: int,
+    boots: BootWatch,
+    now: datetime,
+) -> LaunchBreaker | None:
+    """Return the limit of purchases after what became of recent replacements."""
+    if breaker is not None and breaker.elsewhere:
+        return breaker
+    stored = index.nodes.values()
+    loop = find_replacement_loop(pool, stored, now=now) if is_short else None
+    bound = find_replacement_bound(pool, stored, failed_max=failed_max, boots=boots, now=now)
+    return strictest([each for each in (breaker, loop, bound) if each is not None])
