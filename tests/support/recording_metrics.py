@@ -89,6 +89,9 @@ class _Instrument:
     def observe(self, value: float, **labels: str) -> None:
         self.observed[self._checked(labels)].append(value)
 
+    def begin(self, **labels: str) -> None:
+        self._checked(labels)
+
     def _checked(self, labels: dict[str, str]) -> Labels:
         assert labels.keys() == {*self.labels}, f"{self._name} has the labels {self.labels}"
         return _key(labels)

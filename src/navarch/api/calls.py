@@ -52,6 +52,7 @@ class ApiMetrics:
         """Begin the series of a method: one that begins at one hides its first increase."""
         for result in ("ok", INTERNAL.name):
             self._results.add(0, protocol=protocol, method=method, result=result)
+        self._durations.begin(protocol=protocol, method=method)
 
     @contextmanager
     def measure(self, protocol: str, method: str) -> Iterator[None]:

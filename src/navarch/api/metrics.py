@@ -131,6 +131,9 @@ class _Histogram:
     def __init__(self, histogram: prometheus_client.Histogram) -> None:
         self._histogram = histogram
 
+    def begin(self, **labels: str) -> None:
+        self._histogram.labels(**labels)
+
     def observe(self, value: float, **labels: str) -> None:
         (self._histogram.labels(**labels) if labels else self._histogram).observe(value)
 

@@ -36,6 +36,12 @@ class Gauge(Protocol):
 class Histogram(Protocol):
     """A distribution of observed values."""
 
+    def begin(self, **labels: str) -> None:
+        """Begin the series for these labels at zero.
+
+        Prometheus sees no increase in the first value of a series that begins with it.
+        """
+
     def observe(self, value: float, **labels: str) -> None:
         """Record one value for these labels."""
 
@@ -94,6 +100,9 @@ class _NoInstrument:
         pass
 
     def observe(self, value: float, **labels: str) -> None:
+        pass
+
+    def begin(self, **labels: str) -> None:
         pass
 
 

@@ -4,18 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from tests.support.exposition import values_of
 from tests.support.local_api import LocalApi, build_local_api
 from tests.support.recording_metrics import RecordingMetrics
 
+from navarch.api.metrics import PrometheusMetrics, render_metrics
 from navarch.control.runtime.commit_metrics import NAMES_MAX, OTHER, TIMES_MAX, CommitMetrics
 from navarch.core.errors import CapacityError
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult, Health, HealthReport
-from navarch.core.ids import IncidentId, NodeId
+from navarch.core.ids import IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.job import JobState
 from navarch.core.node import Node, Phase, Retirement
-from navarch.core.records import evolve
+from navarch.core.records import Table, evolve
 from navarch.core.recovery import CommandKind
 from navarch.fleet import launching
 from navarch.testing.worlds import NOW, a_job, a_node, a_pool
@@ -215,6 +217,17 @@ def test_each_wait_of_a_job_in_its_queue_is_measured() -> None:
         assert metrics.value("navarch_job_interruptions_total", queue="default") == 1
 
     play(story)
+
+
+def test_the_series_of_a_pool_and_of_the_default_queue_begin_at_zero() -> None:
+    metrics = PrometheusMetrics()
+    CommitMetrics(metrics, Fleet(pools=Table({PoolName("training"): a_pool()})))
+    text = b"".join(render_metrics(metrics.collect())).decode()
+
+    assert values_of(text, "navarch_time_to_capacity_seconds_count") == {("training",): 0}
+    assert values_of(text, "navarch_job_queue_wait_seconds_count") == {("default",): 0}
+    assert values_of(text, BOOTS)["given_up", "training", "sim"] == 0
+    assert values_of(text, LAUNCHES)["credential", "training", "sim"] == 0
 
 
 def test_pools_beyond_the_limit_share_one_series() -> None:

@@ -183,6 +183,7 @@ class MachineMetrics:
                     self.launches.add(0, pool=label, provider=provider, outcome=outcome)
                 for outcome in (REGISTERED, GIVEN_UP):
                     self.boots.add(0, pool=label, provider=provider, outcome=outcome)
+            self.capacity.begin(pool=label)
             self.replacements.add(0, pool=label)
             self.terminations.add(0, pool=label)
 
@@ -252,16 +253,21 @@ class JobMetrics:
             labels=("queue",),
         )
         for queue in dict.fromkeys([DEFAULT_QUEUE, *(job.queue for job in fleet.jobs.values())]):
-            self.interruptions.add(0, queue=self._names.label(queue))
+            self._begin(queue)
 
     def on_commit(self, committed: Committed) -> None:
         """Measure the jobs that a change moves."""
         for job in committed.change.jobs:
             before = committed.before.jobs.get(job.name)
             if before is None:
-                self.interruptions.add(0, queue=self._names.label(job.queue))
+                self._begin(job.queue)
             else:
                 self._note_move(before, job)
+
+    def _begin(self, queue: str) -> None:
+        label = self._names.label(queue)
+        self.interruptions.add(0, queue=label)
+        self.waits.begin(queue=label)
 
     def _note_move(self, before: Job, job: Job) -> None:
         queue = self._names.label(job.queue)

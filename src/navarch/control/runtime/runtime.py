@@ -307,3 +307,5 @@ class ControllerMetrics:
         for result in ("ok", "conflict", "error", "bug"):
             self.results.add(0, controller=controller, result=result)
         self.retries.add(0, controller=controller)
+        self.durations.begin(controller=controller)
+        self.waits.begin(controller=controller)
