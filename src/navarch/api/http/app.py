@@ -100,7 +100,7 @@ def build_http_app(
         *AgentRoutes(agents, joins, link=link).routes(),
         *routes,
     ]
-    for route in routes:
+    for route in all_routes:
         if route.handle is not None:
             calls.begin(HTTP, route.name)
     return HttpApp(
