@@ -86,9 +86,9 @@ def files() -> frozenset[str]:
 def words() -> frozenset[str]:
     """Return every word of the code."""
     found: set[str] = set()
-    for folder in ("src", "tests", "bench", "proto", "examples", "scenarios"):
+    for folder in ("src", "tests", "bench", "proto", "examples", "scenarios", "deploy"):
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in {".py", ".proto", ".yaml", ".csv", ".txt", ".c"}:
+            if path.suffix in {".py", ".proto", ".yaml", ".yml", ".csv", ".txt", ".c"}:
                 found.update(WORD.findall(path.read_text("utf-8")))
     return frozenset(found)
 

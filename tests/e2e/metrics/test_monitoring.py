@@ -71,15 +71,11 @@ class Prometheus:
     def __init__(self, home: Path, target: str) -> None:
         assert PROMETHEUS is not None
         self.url = f"http://127.0.0.1:{free_port()}"
-        rules = ROOT / "deploy" / "prometheus" / "rules.yml"
-        config = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(rules)],
-            "scrape_configs": [
-                {"job_name": "navarch", "static_configs": [{"targets": [target]}]},
-            ],
-        }
-        (home / "prometheus.yml").write_text(json.dumps(config))
+        shipped = ROOT / "deploy" / "prometheus"
+        config = (shipped / "prometheus.yml").read_text("utf-8")
+        config = config.replace("localhost:50051", target).replace("15s", "1s")
+        (home / "prometheus.yml").write_text(config)
+        shutil.copy(shipped / "rules.yml", home)
         command = [
             PROMETHEUS,
             f"--config.file={home / 'prometheus.yml'}",

@@ -22,6 +22,13 @@ CASES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "rules-test.yml").read_te
 ]
 
 
+def a_promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed: it comes with Debian's package prometheus")
+    return found
+
+
 def cases_of(alert: str) -> Iterator[dict[str, Any]]:
     for test in CASES:
         yield from (case for case in test["alert_rule_test"] if case["alertname"] == alert)
@@ -34,11 +41,22 @@ def test_each_alert_has_a_case_that_fires_and_one_that_does_not(alert: str) -> N
     assert fires == {True, False}
 
 
+def test_the_guide_lists_every_alert_with_its_severity() -> None:
+    guide = (ROOT / "docs" / "guides" / "monitoring.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(Navarch\w+)` \| (\w+) \|", guide, re.MULTILINE)
+
+    assert listed == [(rule["alert"], rule["labels"]["severity"]) for rule in RULES]
+
+
+def test_promtool_accepts_the_configuration() -> None:
+    command = [a_promtool(), "check", "config", "prometheus.yml"]
+    result = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 def test_promtool_finds_every_case_as_expected() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed: it comes with Debian's package prometheus")
-    command = [promtool, "test", "rules", "rules-test.yml"]
+    command = [a_promtool(), "test", "rules", "rules-test.yml"]
     result = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
 
     assert result.returncode == 0, result.stdout + result.stderr
