@@ -11,7 +11,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from datetime import timedelta
 from itertools import chain
 from typing import Any
@@ -21,16 +21,22 @@ from navarch.api.http.scrape import Scrapes
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
 from navarch.clock import SystemClock
 from navarch.control.runtime.commit_metrics import CommitMetrics
+from navarch.core.budget import month_start
 from navarch.core.fleet import Fleet
-from navarch.core.health import Health
-from navarch.core.ids import NodeId
+from navarch.core.health import Condition, Health
+from navarch.core.ids import IncidentId, NodeId, PoolName
+from navarch.core.incident import Incident, IncidentKind
 from navarch.core.instance import GpuMetrics, NodeMetrics
-from navarch.core.records import Table
+from navarch.core.records import Table, evolve
+from navarch.fleet.money.books import Books
+from navarch.ports.api import CostBy
 from navarch.stores.telemetry import TelemetryTable
-from navarch.testing.worlds import a_node
+from navarch.testing.worlds import NOW, a_job, a_node, a_pool
 
 SCRAPE_S_MAX = 1.0
 SLICE_MS_MAX = 20.0
+POOLS = 100
+ENDED = 200_000
 
 
 def build(nodes: int, gpus: int, *, per_gpu: bool) -> Scrapes:
@@ -48,11 +54,10 @@ def build(nodes: int, gpus: int, *, per_gpu: bool) -> Scrapes:
             for gpu in range(gpus)
         ]
         table.record_heartbeat(name, NodeMetrics(gpus=tuple(load)))
-    fleet = Fleet(
-        nodes=Table({name: a_node(name, gpus=gpus, health=Health.HEALTHY) for name in names})
-    )
+    fleet = a_fleet(names, gpus)
     metrics = PrometheusMetrics()
     CommitMetrics(metrics, fleet)
+    books = a_ledger()
     return Scrapes(
         clock,
         lambda: fleet_exposition(
@@ -61,9 +66,63 @@ def build(nodes: int, gpus: int, *, per_gpu: bool) -> Scrapes:
             others=chain(server_metrics(fleet, 0), metrics.collect()),
             telemetry=table,
             per_gpu=per_gpu,
+            spent={
+                PoolName(pool): account.spent
+                for pool, account in books.ended(
+                    CostBy.POOL, since=month_start(clock.now()), until=clock.now()
+                ).items()
+            },
         ),
         within_s=600,
     )
+
+
+def a_fleet(names: Sequence[NodeId], gpus: int) -> Fleet:
+    """Return a fleet of pools, in which one node in twenty has a fault, with incidents and jobs."""
+    faults = [
+        Condition(check=f"xid/{code}/GPU-0", health=Health.DEGRADED, reason="", since=NOW)
+        for code in (31, 48, 79)
+    ]
+    nodes = [
+        a_node(
+            name,
+            f"pool-{i % POOLS}",
+            gpus=gpus,
+            health=Health.DEGRADED if i % 20 == 0 else Health.HEALTHY,
+            conditions=tuple(faults) if i % 20 == 0 else (),
+        )
+        for i, name in enumerate(names)
+    ]
+    incidents = [
+        Incident(
+            id=IncidentId(f"incident-{i}"),
+            kind=IncidentKind.HARDWARE,
+            node=node.id,
+            opened_at=NOW,
+            last_at=NOW,
+            title="a fault",
+            check="xid",
+        )
+        for i, node in enumerate(nodes[::20])
+    ]
+    jobs = [a_job(f"job-{i}", queue=f"queue-{i % 20}") for i in range(1000)]
+    return Fleet(
+        nodes=Table({node.id: node for node in nodes}),
+        pools=Table({pool.name: pool for pool in (a_pool(f"pool-{i}") for i in range(POOLS))}),
+        incidents=Table({each.id: each for each in incidents}),
+        jobs=Table({job.name: job for job in jobs}),
+    )
+
+
+def a_ledger() -> Books:
+    """Return the books of 200,000 machines that are gone, half of them ended this month."""
+    books, now = Books(), SystemClock().now()
+    for i in range(ENDED):
+        launch = a_node(f"gone-{i}", f"pool-{i % POOLS}").launch
+        assert launch is not None
+        ended = month_start(now) + timedelta(hours=1 if i % 2 else -1)
+        books.note(evolve(launch, launched_at=ended - timedelta(hours=2), ended_at=ended))
+    return books
 
 
 async def measure(scrapes: Scrapes) -> dict[str, float]:
