@@ -14,8 +14,8 @@ from navarch.ports.api import CostBy
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
-PAGE = 5_000
-"""How many launches are read at a time: a few megabytes, whatever the size of the ledger."""
+PAGE = 1_000
+"""How many launches are read at a time: heartbeats wait while they are entered."""
 
 SETTLE_EVERY = timedelta(hours=1)
 
