@@ -20,6 +20,7 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
 from navarch.api.http.jobs import job_routes
 from navarch.api.http.nodes import (
+    access_routes,
     adoption_routes,
     evidence_routes,
     fleet_health_routes,
@@ -27,7 +28,9 @@ from navarch.api.http.nodes import (
     join_routes,
 )
 from navarch.api.http.server import HttpServer, listen
+from navarch.app.access import AccessService
 from navarch.clock import SystemClock, SystemEntropy
+from navarch.config import Config
 from navarch.core.errors import NotFoundError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
@@ -101,6 +104,7 @@ def build_local_api(
     failing: Sequence[FailingController] = (),
     bundle: Callable[[str], bytes | None] = lambda _: None,
     metrics: Metrics | None = None,
+    config: Config | None = None,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -150,6 +154,7 @@ def build_local_api(
             *join_routes(JoinService(clock, store)),
             *fleet_health_routes(FleetHealthService(clock, store)),
             *adoption_routes(AdoptionService(clock, store)),
+            *access_routes(AccessService(store, lambda: config or Config())),
         ],
         calls=calls,
     )

@@ -3,6 +3,7 @@
 from tests.support.direct_link import DirectLink
 
 from navarch.agent.transport.http_link import HttpLink
+from navarch.app.access import AccessService
 from navarch.app.control_plane import LivenessTracker
 from navarch.client.grpc_link import GrpcLink
 from navarch.client.http import HttpFleetClient
@@ -18,6 +19,7 @@ from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey
 from navarch.hosts.metadata.watch import SourceWatch
 from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
+from navarch.ports.access import AccessApi
 from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import AgentApi, Joins, Link
 from navarch.ports.api import FleetApi, JobApi
@@ -139,6 +141,10 @@ def held(service: HeldService, client: HttpFleetClient) -> tuple[HeldApi, HeldAp
 
 
 def adoption(service: AdoptionService, client: HttpFleetClient) -> tuple[AdoptionApi, AdoptionApi]:
+    return service, client
+
+
+def access(service: AccessService, client: HttpFleetClient) -> tuple[AccessApi, AccessApi]:
     return service, client
 
 

@@ -16,6 +16,7 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.jobs import job_routes
 from navarch.api.http.nodes import (
+    access_routes,
     adoption_routes,
     bringup_routes,
     evidence_routes,
@@ -25,6 +26,7 @@ from navarch.api.http.nodes import (
 )
 from navarch.api.http.server import HttpServer
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
+from navarch.app.access import AccessService
 from navarch.app.agent_bundle import AgentBundles
 from navarch.app.bringup import (
     AgentEnvironment,
@@ -270,6 +272,7 @@ class Server:
                 *bringup_routes(BringUpService(store, logs)),
                 *join_routes(joins),
                 *fleet_health_routes(FleetHealthService(self._clock, store)),
+                *access_routes(AccessService(store, lambda: self._config)),
                 *adoption_routes(AdoptionService(self._clock, store)),
             ],
         )

@@ -1,5 +1,6 @@
 """Commands on nodes: list, get, cordon, drain, terminate and others, ssh and join-token."""
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
@@ -21,16 +22,19 @@ from navarch.cli.render.nodes import render_node, render_nodes, status_word
 from navarch.cli.render.table import duration
 from navarch.cli.session import Session, with_session
 from navarch.cli.watch import show_or_watch, watch_option
-from navarch.core.errors import NavarchError
+from navarch.core.errors import NavarchError, NotFoundError
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
+from navarch.ports.access import AccessApi, NodeLogin
 from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import JoinApi
 from navarch.ports.api import FleetApi, NodeView, Query
 
 STALE = timedelta(minutes=2)
 """A node without a heartbeat for this long may be offline and ignore commands."""
+
+SSH_PORT = 22
 
 NODES = click.argument(
     "nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node
@@ -242,7 +246,7 @@ def _adoption_api(api: FleetApi) -> AdoptionApi:
 @click.command("ssh", cls=Command, context_settings={"ignore_unknown_options": False})
 @click.argument("node", shell_complete=complete_node)
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
-@click.option("-l", "--user", help="Login name.  [default: NAVARCH_SSH_USER, or ssh's default]")
+@click.option("-l", "--user", help="Login name.  [default: NAVARCH_SSH_USER, or the server's]")
 @click.option("-i", "--identity", type=click.Path(), help="Private key file.")
 @click.option("-p", "--port", type=click.IntRange(1, 65535), help="SSH port.")
 @click.option("--private", is_flag=True, help="Use the private address.")
@@ -256,19 +260,37 @@ def ssh(
     port: int | None,
     private: bool,
 ) -> None:
-    """Open a shell on a node, or run a command there: navarch ssh NODE -- nvidia-smi."""
-    view = session.call(lambda api: api.get_node(NodeId(node))).node
-    login = user or session.environment.environ.get("NAVARCH_SSH_USER")
+    """Open a shell on a node, or run a command there: navarch ssh NODE -- nvidia-smi.
+
+    Port, user and key come from the server's inventory or pool, unless options set them.
+    """
+    view, login = session.call(lambda api: _find_login(api, NodeId(node)))
+    if login.simulated:
+        raise CommandError(
+            f"node {node} is simulated: there is no machine to log in to", NOT_ALLOWED
+        )
+    user = user or session.environment.environ.get("NAVARCH_SSH_USER") or login.user
+    # The server may run elsewhere; ssh then uses the keys of this user.
+    key = identity or (login.key_file if os.access(login.key_file, os.R_OK) else "")
     words = ["ssh"]
-    words += ["-l", login] if login else []
-    words += ["-i", identity] if identity else []
-    words += ["-p", str(port)] if port else []
+    words += ["-l", user] if user else []
+    words += ["-i", key] if key else []
+    words += ["-p", str(port or login.port)] if port or login.port != SSH_PORT else []
     # The address comes from a cloud; after `--` ssh cannot parse it as an option.
-    words += ["--", _address(view, private=private), *command]
+    words += ["--", _address(view, private=private or login.private_address), *command]
     try:
         session.environment.execute(words)
     except FileNotFoundError as error:
         raise CommandError("ssh not found; install the OpenSSH client") from error
+
+
+async def _find_login(api: FleetApi, node: NodeId) -> tuple[NodeView, NodeLogin]:
+    view = (await api.get_node(node)).node
+    try:
+        login = await api.get_login(node) if isinstance(api, AccessApi) else NodeLogin()
+    except NotFoundError:
+        login = NodeLogin()  # The server is older than this command line.
+    return view, login
 
 
 def _address(node: NodeView, *, private: bool) -> str:

@@ -20,6 +20,7 @@ from navarch.core.incident import Evidence, EvidenceNote, Incident
 from navarch.core.job import Job
 from navarch.core.records import record_fields
 from navarch.core.recovery import Command, CommandKind, Recovery
+from navarch.ports.access import NodeLogin
 from navarch.ports.api import (
     Capacity,
     CostBy,
@@ -226,6 +227,10 @@ class HttpFleetClient:
     async def forget(self, node: NodeId, *, reason: str) -> NodeView:
         """Remove a self-registered node whose host no longer reports."""
         return await self._act(node, "forget", reason)
+
+    async def get_login(self, node: NodeId) -> NodeLogin:
+        """Return how to open a shell on the machine of a node."""
+        return await self._get(f"/v1/nodes/{_segment(node)}/login", NodeLogin)
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the evidence bundles of a node, newest first."""

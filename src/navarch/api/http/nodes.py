@@ -10,6 +10,7 @@ from navarch.core.bringup import BringUpLog
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import Evidence, EvidenceNote
 from navarch.core.recovery import Recovery
+from navarch.ports.access import AccessApi, NodeLogin
 from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import JoinApi
 from navarch.ports.api import NodeView
@@ -85,6 +86,18 @@ def adoption_routes(adoption: AdoptionApi) -> list[Route]:
 
     summary = "Remove a self-registered node whose host no longer reports"
     return [post("/v1/nodes/{node}:forget", summary, forget, NodeView, Reason)]
+
+
+def access_routes(access: AccessApi) -> list[Route]:
+    """Return every operation of AccessApi."""
+    return [
+        get(
+            "/v1/nodes/{node}/login",
+            "How to open a shell on the machine of a node",
+            lambda request: access.get_login(NodeId(request.names["node"])),
+            NodeLogin,
+        )
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
