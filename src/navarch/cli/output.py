@@ -8,14 +8,18 @@ from typing import TypeVar
 
 import msgspec
 
+from navarch.cli.errors import CommandError
 from navarch.core.event import Recorded, Subject
-from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, Page, Query
+from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Page, PoolView, Query
 
 
 class Output(StrEnum):
     """Output format."""
 
     TABLE = "table"
+    WIDE = "wide"
+    """A table with all columns, also those that do not fit the terminal."""
+    NAME = "name"
     JSON = "json"
     YAML = "yaml"
 
@@ -26,10 +30,28 @@ def as_data(value: object) -> object:
 
 
 def render_data(value: object, output: Output) -> str:
-    """Return `value` as JSON or YAML, without a final newline."""
+    """Return `value` as JSON, YAML or names, without a final newline."""
+    if output is Output.NAME:
+        return "\n".join(map(_name, value if isinstance(value, list | tuple) else [value]))
     if output is Output.YAML:
         return _yaml(as_data(value))
     return json.dumps(as_data(value), indent=2, ensure_ascii=False)
+
+
+def _name(item: object) -> str:
+    """Return the name by which other commands know a node, instance, pool, job or incident."""
+    named = item
+    if isinstance(item, NodeDetail):
+        named = item.node
+    elif isinstance(item, PoolView):
+        named = item.spec
+    name = getattr(named, "id", None) or getattr(named, "name", None)
+    if not isinstance(name, str):
+        raise CommandError(
+            "what this command prints has no names; -o name is for nodes, instances, pools, jobs "
+            "and incidents. Use -o json"
+        )
+    return name
 
 
 def render_line(value: object) -> str:

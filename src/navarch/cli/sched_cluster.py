@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from navarch.cli.commands import Command
 from navarch.cli.render.why import explanation_to_dict, format_explanation
+from navarch.cli.session import Session, with_session
 from navarch.clock import SystemClock
 from navarch.core.errors import NavarchError
 from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
@@ -122,16 +124,30 @@ def conformance(context: click.Context, file: Path, *, as_json: bool) -> None:
         context.exit(1)
 
 
-@click.command()
-def plugins() -> None:
+@click.command(cls=Command)
+@with_session
+def plugins(session: Session) -> None:
     """List the plugins with their arguments, and the extension points."""
     registry = built_in_plugins()
-    for name in registry.names():
-        arguments = ", ".join(f"{key}={value}" for key, value in registry.arguments(name).items())
-        click.echo(f"{name}  {arguments}".rstrip())
-    click.echo()
-    for point in POINTS.values():
-        click.echo(f"{point.name}{point.signature}  [{point.combine}]  {point.called}")
+    arguments = {name: dict(registry.arguments(name)) for name in registry.names()}
+    found = {
+        "plugins": [{"name": name, "arguments": known} for name, known in arguments.items()],
+        "extension_points": [
+            {
+                "name": point.name,
+                "signature": str(point.signature),
+                "combine": str(point.combine),
+                "called": point.called,
+            }
+            for point in POINTS.values()
+        ],
+    }
+    lines = [
+        f"{name}  {', '.join(f'{key}={value}' for key, value in known.items())}".rstrip()
+        for name, known in arguments.items()
+    ]
+    lines += ["", *(f"{x.name}{x.signature}  [{x.combine}]  {x.called}" for x in POINTS.values())]
+    session.show(found, lambda _: "\n".join(lines))
 
 
 def render_cases(results: list[CaseResult]) -> str:

@@ -42,8 +42,9 @@ class Session:
 
     @property
     def output(self) -> Output:
-        """The output format."""
-        return self.options.output
+        """The output format; a wide table is a table, on a canvas without a limit."""
+        chosen = self.options.output
+        return Output.TABLE if chosen is Output.WIDE else chosen
 
     @property
     def terminal(self) -> Terminal:
@@ -101,16 +102,18 @@ class Session:
 
     def canvas(self) -> Canvas:
         """Return the width and the colours to render for."""
-        width = self.terminal.width
+        terminal = self.terminal.width
         plain = self.options.no_color or bool(self.environment.environ.get("NO_COLOR"))
-        return Canvas(now=self.clock.now(), width=width, color=width is not None and not plain)
+        width = None if self.options.output is Output.WIDE else terminal
+        return Canvas(now=self.clock.now(), width=width, color=terminal is not None and not plain)
 
     def show(self, answer: object, render: Callable[[Canvas], str]) -> None:
-        """Print `answer`: rendered as text, or as JSON or YAML."""
+        """Print `answer`: rendered as text, or as JSON, YAML or names."""
         if self.output is Output.TABLE:
             click.echo(render(self.canvas()))
         else:
-            click.echo(render_data(answer, self.output))
+            text = render_data(answer, self.output)
+            click.echo(text, nl=bool(text))
 
     def show_call(
         self, request: Callable[[FleetApi], Awaitable[T]], render: Callable[[T, Canvas], str]

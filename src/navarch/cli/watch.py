@@ -52,8 +52,8 @@ async def _watch(
     render: Callable[[T, Canvas], str],
 ) -> None:
     table = session.output is Output.TABLE
-    if session.output is Output.YAML:
-        raise click.UsageError("--watch writes a table or JSON lines; YAML has no lines")
+    if session.output in (Output.YAML, Output.NAME):
+        raise click.UsageError("--watch writes a table or JSON lines")
     with live_display(live=table and session.terminal.live) as draw:
 
         async def refresh() -> bool:

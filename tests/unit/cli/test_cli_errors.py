@@ -104,7 +104,7 @@ def test_the_output_format_is_checked_before_any_request() -> None:
         result = fleet.run("list -o xml")
 
     assert result.exit_code == 2
-    assert "unsupported output format: xml (valid: table, json, yaml)" in result.stderr
+    assert "unsupported output format: xml (valid: table, wide, name, json, yaml)" in result.stderr
     assert fleet.cli.targets == []
 
 

@@ -1,8 +1,13 @@
 """Colours and progress on a terminal."""
 
+import json
+
+import pytest
 from cli_fleet import make_cli, running_fleet
+from click.testing import CliRunner
 
 from navarch.cli.environment import Terminal
+from navarch.cli.main import navarch
 
 UP = "up --gpus 16 --type h100 --name demo --wait"
 WIDE = Terminal(width=100, live=True)
@@ -47,3 +52,45 @@ def test_without_a_terminal_progress_is_printed_as_lines() -> None:
 
     assert up.stdout.startswith("{")
     assert "demo-0 is requested\n" in up.stderr
+
+
+def test_wide_output_has_the_columns_that_do_not_fit_the_terminal() -> None:
+    with running_fleet(terminal=Terminal(width=60)) as fleet:
+        fleet.run(UP)
+        narrow, wide = (fleet.run(f"list{option}").stdout for option in ("", " -o wide"))
+
+    assert "Provider" not in narrow.splitlines()[0]
+    assert "Provider  Region" in wide.splitlines()[0]
+    assert len(wide.splitlines()) == len(narrow.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("list", "demo-0\ndemo-1\n"),
+        ("get demo-0", "demo-0\n"),
+        ("pool list", "demo\n"),
+        ("cordon demo-1", "demo-1\n"),
+        ("list --status cordoned", ""),
+    ],
+)
+def test_name_output_is_one_name_per_line(command: str, printed: str) -> None:
+    with running_fleet() as fleet:
+        fleet.run(UP)
+        assert fleet.run(f"{command} -o name").stdout == printed
+
+
+def test_name_output_of_what_has_no_names_is_refused() -> None:
+    with running_fleet() as fleet:
+        refused = fleet.run("status -o name")
+
+    assert refused.exit_code == 1
+    assert refused.stdout == ""
+    assert "-o name is for nodes" in refused.stderr
+
+
+def test_sched_plugins_are_listed_as_json() -> None:
+    found = json.loads(CliRunner().invoke(navarch, ["sched", "plugins", "-o", "json"]).stdout)
+
+    assert "ageing" in {plugin["name"] for plugin in found["plugins"]}
+    assert all(point["name"] and point["called"] for point in found["extension_points"])
