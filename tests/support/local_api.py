@@ -26,11 +26,13 @@ from navarch.api.http.nodes import (
     fleet_health_routes,
     held_routes,
     join_routes,
+    policy_routes,
 )
 from navarch.api.http.server import HttpServer, listen
 from navarch.app.access import AccessService
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.config import Config
+from navarch.config.policy import default_policy
 from navarch.core.errors import NotFoundError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
@@ -39,7 +41,7 @@ from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.health.policy.engine import PolicySet
+from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.agents import Registration
 from navarch.ports.api import FailingController
 from navarch.ports.metrics import Metrics, NoMetrics
@@ -50,6 +52,7 @@ from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import EvidenceService, JoinService
+from navarch.service.policies import PolicyService
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
@@ -154,6 +157,9 @@ def build_local_api(
             *join_routes(JoinService(clock, store)),
             *fleet_health_routes(FleetHealthService(clock, store)),
             *adoption_routes(AdoptionService(clock, store)),
+            *policy_routes(
+                PolicyService(clock, policies or (lambda: compile_policies(default_policy())))
+            ),
             *access_routes(AccessService(store, lambda: config or Config())),
         ],
         calls=calls,
@@ -201,6 +207,10 @@ async def serve_local_api(
         finally:
             for task in running:
                 task.cancel()
+
+
+def _default_policies() -> PolicySet:
+    return compile_policies(default_policy())
 
 
 async def _offerings() -> Sequence[Offering]:

@@ -29,6 +29,7 @@ from navarch.ports.fleet_health import HeldApi
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Effects, Host, NoticeSource, NoticeWatch
 from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.policies import PolicyApi
 from navarch.ports.provider import (
     AnnouncesNotices,
     BuysOncePerToken,
@@ -55,6 +56,7 @@ from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
+from navarch.service.policies import PolicyService
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.world.effects import SimWorkloads
 from navarch.sim.world.leader import LeaderNotifier, LeaderProvider, LeaderStore
@@ -145,6 +147,10 @@ def adoption(service: AdoptionService, client: HttpFleetClient) -> tuple[Adoptio
 
 
 def access(service: AccessService, client: HttpFleetClient) -> tuple[AccessApi, AccessApi]:
+    return service, client
+
+
+def policies(service: PolicyService, client: HttpFleetClient) -> tuple[PolicyApi, PolicyApi]:
     return service, client
 
 

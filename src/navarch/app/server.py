@@ -23,6 +23,7 @@ from navarch.api.http.nodes import (
     fleet_health_routes,
     held_routes,
     join_routes,
+    policy_routes,
 )
 from navarch.api.http.server import HttpServer
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
@@ -75,6 +76,7 @@ from navarch.service.adoption import AdoptionService
 from navarch.service.agents import Timing
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.joining import BringUpService, EvidenceService, JoinService
+from navarch.service.policies import PolicyService
 from navarch.stores.evidence import FolderArchive, FolderBringUpLogs
 from navarch.stores.sqlite import SqliteStore
 
@@ -272,6 +274,7 @@ class Server:
                 *bringup_routes(BringUpService(store, logs)),
                 *join_routes(joins),
                 *fleet_health_routes(FleetHealthService(self._clock, store)),
+                *policy_routes(PolicyService(self._clock, lambda: self._policies)),
                 *access_routes(AccessService(store, lambda: self._config)),
                 *adoption_routes(AdoptionService(self._clock, store)),
             ],

@@ -1,7 +1,7 @@
 """`navarch policy`: check, show, test and compare health policies."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -16,14 +16,10 @@ from navarch.cli.session import Session, with_session
 from navarch.config.policy import default_policy_text, load_policy
 from navarch.core.errors import InvalidError
 from navarch.core.event import Event, Recorded
-from navarch.core.health import CheckResult
-from navarch.core.ids import NodeId
-from navarch.core.node import Node, Phase
-from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.policy.counterfactual import PolicyOutcome, compare_policies
 from navarch.health.policy.engine import Engine
-from navarch.health.policy.occurrence import Occurrence
 from navarch.health.policy.policy import MachinePhase
+from navarch.health.policy.trial import simulate_xid
 
 FILE = click.Path(dir_okay=False)
 
@@ -97,9 +93,8 @@ def test(
     outcomes: list[PolicyOutcome] = []
     broken: tuple[str, ...] = ()
     for second in range(times):
-        seen = _simulate_xid(
-            code, text, sources, MachinePhase(phase), now + timedelta(seconds=second)
-        )
+        at = now + timedelta(seconds=second)
+        seen = simulate_xid(code, text, at=at, phase=MachinePhase(phase), sources=sources)
         verdict = engine.judge(seen)
         engine.note(verdict)
         broken = verdict.broken
@@ -109,31 +104,6 @@ def test(
             )
         )
     session.show(outcomes, lambda _: render_trial(outcomes, broken))
-
-
-def _simulate_xid(
-    code: int, text: str, sources: str, phase: MachinePhase, at: datetime
-) -> Occurrence:
-    assessment = assess_xid(code, text)
-    result = CheckResult(
-        check=f"xid/{code}/GPU-0",
-        health=assessment.health,
-        reason=f"{label(code)} on GPU 0: {describe_xid(assessment, text)}",
-        fatal=assessment.fatal,
-        lasting=True,
-        action=str(assessment.action),
-        facts={
-            "code": str(code),
-            "class": str(assessment.entry.origin),
-            "gpu": "GPU-0",
-            "gpu_index": "0",
-            "text": text,
-            "sources": sources,
-            "pid": str(at.second),
-        },
-    )
-    node = Node(id=NodeId("node-0"), pool=None, phase=Phase.READY, since=at, created_at=at)
-    return Occurrence(result=result, node=node, at=at, phase=phase)
 
 
 @policy.command("diff")

@@ -1,17 +1,27 @@
 """`navarch xid`: explain NVIDIA XID and SXid errors, and find them in logs."""
 
+import asyncio
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import click
 import msgspec
 
 from navarch.cli.commands import Command, Group
+from navarch.cli.errors import describe_error, refuse_over_grpc
+from navarch.cli.output import as_data
 from navarch.cli.session import Session, with_session
+from navarch.core.errors import NavarchError, NotFoundError
+from navarch.core.health import describe_outcome
 from navarch.health.xid.assessment import Assessment, assess, decisive, is_decided_by_number
 from navarch.health.xid.catalogue import Kind, driver_branch
 from navarch.health.xid.line import ADDRESS, LineReader, XidLine, read_details
+from navarch.ports.policies import PolicyApi, XidRuling
+
+ANSWER_WITHIN_S = 5.0
+"""The catalogue is of use without the server, so it is not waited for."""
 
 SXIDS_FROM = 10_000
 """Codes from here on are SXids, of NVSwitches."""
@@ -55,10 +65,50 @@ def xid() -> None:
 @click.option("--driver", default="", metavar="VERSION", help="Explain for this driver version.")
 @with_session
 def explain(session: Session, code: int, text: tuple[str, ...], driver: str) -> None:
-    """Explain an XID or SXid and how Navarch handles it; TEXT is the rest of its log line."""
+    """Explain an XID or SXid and what the policies of the fleet do about it.
+
+    TEXT is the rest of its log line. Without a server, only the catalogue is shown.
+    """
     kind = Kind.SXID if code >= SXIDS_FROM else Kind.XID
-    assessment = assess(kind, code, " ".join(text), branch=driver_branch(driver))
-    session.show(assessment, lambda _: _describe(assessment))
+    words = " ".join(text)
+    assessment = assess(kind, code, words, branch=driver_branch(driver))
+    rulings, missing = _ask_fleet(session, code, words)
+    described = "\n".join([_describe(assessment), *_describe_fleet(rulings, missing)])
+    session.show({**_as_dict(assessment), "fleet": rulings}, lambda _: described)
+
+
+def _ask_fleet(session: Session, code: int, text: str) -> tuple[Sequence[XidRuling], str]:
+    """Return what the policies of the fleet do, or nothing and the reason."""
+
+    async def judge() -> Sequence[XidRuling]:
+        async with asyncio.timeout(ANSWER_WITHIN_S), session.connect() as api:
+            if isinstance(api, PolicyApi):
+                return await api.judge_xid(code, text)
+            return refuse_over_grpc("policies are")
+
+    try:
+        return session.environment.run(judge()), ""
+    except NotFoundError:
+        return (), f"{session.server} is older than this command line"
+    except (NavarchError, OSError, TimeoutError) as error:
+        return (), str(describe_error(error).message)
+
+
+def _describe_fleet(rulings: Sequence[XidRuling], missing: str) -> Iterator[str]:
+    if missing:
+        yield f"  {'this fleet:':<14}unknown ({missing})"
+    for ruling in rulings:
+        outcome = describe_outcome(ruling.health, fatal=ruling.fatal, action=ruling.action)
+        where = f"pools {', '.join(ruling.pools)}" if ruling.pools else "this fleet"
+        condition = f"{ruling.phase} machine" if ruling.times == 1 else f"{ruling.times} times"
+        decided = f"rule {ruling.rule} of policy {ruling.policy}" if ruling.rule else "no rule"
+        yield f"  {where + ':':<13} {outcome} ({condition}; {decided})"
+
+
+def _as_dict(assessment: Assessment) -> dict[str, object]:
+    data = as_data(assessment)
+    assert isinstance(data, dict)
+    return data
 
 
 @xid.command("parse")

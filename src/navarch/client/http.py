@@ -39,6 +39,7 @@ from navarch.ports.api import (
     Why,
 )
 from navarch.ports.fleet_health import FleetHealth, HeldNode
+from navarch.ports.policies import XidRuling
 from navarch.wire.bodies import (
     Injection,
     Items,
@@ -231,6 +232,10 @@ class HttpFleetClient:
     async def get_login(self, node: NodeId) -> NodeLogin:
         """Return how to open a shell on the machine of a node."""
         return await self._get(f"/v1/nodes/{_segment(node)}/login", NodeLogin)
+
+    async def judge_xid(self, code: int, text: str = "") -> Sequence[XidRuling]:
+        """Return what each policy does: first on a busy machine, then where that differs."""
+        return await self._list(f"/v1/xids/{code}", XidRuling, text=text or None)
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the evidence bundles of a node, newest first."""

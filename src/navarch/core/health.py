@@ -135,3 +135,9 @@ class History:
         while len(samples) > 1 and samples[1][0] <= at - within:
             samples.popleft()
         return value - samples[0][1]
+
+
+def describe_outcome(health: Health, *, fatal: bool, action: str) -> str:
+    """Return a verdict for operators, such as `unhealthy, fatal, reset gpu`."""
+    word = f"{health}, fatal" if fatal else str(health)
+    return word if action in ("", "none") else f"{word}, {action.replace('_', ' ')}"

@@ -7,6 +7,7 @@ from navarch.api.http.agents import check_own
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route, get, listed, post
 from navarch.core.bringup import BringUpLog
+from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import Evidence, EvidenceNote
 from navarch.core.recovery import Recovery
@@ -16,6 +17,7 @@ from navarch.ports.agents import JoinApi
 from navarch.ports.api import NodeView
 from navarch.ports.evidence import EvidenceApi, EvidenceDesk
 from navarch.ports.fleet_health import FleetHealth, FleetHealthApi, HeldApi, HeldNode
+from navarch.ports.policies import PolicyApi, XidRuling
 from navarch.ports.shell import BringUpApi
 from navarch.wire.bodies import Items, JoinPass, JoinRequest, Reason, Release
 
@@ -98,6 +100,28 @@ def access_routes(access: AccessApi) -> list[Route]:
             NodeLogin,
         )
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XidQuery:
+    """The rest of the log line of an error."""
+
+    text: str = ""
+
+
+def policy_routes(policies: PolicyApi) -> list[Route]:
+    """Return every operation of PolicyApi."""
+
+    async def judge(request: Request) -> Items[XidRuling]:
+        code = request.names["code"]
+        if not (code.isascii() and code.isdecimal()):
+            raise InvalidError(f"code: must be a number, not {code!r}")
+        text = request.query(XidQuery).text
+        # int() refuses long texts; no code is longer.
+        return await listed(policies.judge_xid(int(code[:9]), text))
+
+    summary = "What the policies of the fleet do about an XID error"
+    return [get("/v1/xids/{code}", summary, judge, Items[XidRuling], XidQuery)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

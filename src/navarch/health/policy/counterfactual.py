@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from navarch.core.event import Event
-from navarch.core.health import Health
+from navarch.core.health import Health, describe_outcome
 from navarch.core.ids import NodeId
 from navarch.health.policy.engine import Engine, Verdict
 from navarch.health.policy.history import occurrence_of
@@ -25,9 +25,7 @@ class PolicyOutcome:
     @property
     def words(self) -> str:
         """The outcome for operators, such as `unhealthy, fatal, reset gpu`."""
-        word = f"{self.health}, fatal" if self.fatal else str(self.health)
-        action = "" if self.action in ("", "none") else f", {self.action.replace('_', ' ')}"
-        return f"{word}{action}"
+        return describe_outcome(self.health, fatal=self.fatal, action=self.action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
