@@ -248,7 +248,10 @@ def _nothing_fits(capacity: Capacity, offerings: Sequence[Offering]) -> str:
         if wanted is not None and wanted not in names:
             return f"{field}: nothing is on offer at {wanted!r}; available: {', '.join(names)}"
     _check_unambiguous(capacity.gpu_type, offerings)
-    return f"gpu_type: no matching offer of {capacity.gpu_type!r}; available: {', '.join(known)}"
+    return (
+        f"gpu_type: no matching offer of {capacity.gpu_type!r}; available: {', '.join(known)}. "
+        "`navarch offers --mine` lists also what is sold out"
+    )
 
 
 def _check_unambiguous(gpu_type: str, offerings: Iterable[Offering]) -> None:
