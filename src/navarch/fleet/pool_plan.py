@@ -1,9 +1,10 @@
 """The plan of one pool's size: launch breakers, replacements and the planner, put together."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from navarch.core.ids import ProviderName, Token
+from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.boot_times import BootWatch
@@ -24,7 +25,7 @@ from navarch.fleet.launch_breaker import (
 )
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, was_lost
-from navarch.fleet.pool_index import PoolIndex
+from navarch.fleet.pool_index import PoolIndex, SteadyNodes
 from navarch.fleet.replacement_bound import find_replacement_bound
 from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.selection import NONE_QUARANTINED, Market
@@ -69,13 +70,9 @@ def plan_pool_size(
         breaker = find_breaker(pool, index.nodes.values(), now=now, boots=boots)
         quarantined = quarantined_offerings(pool, index.nodes.values(), now=now, boots=boots)
     undercut = may_be_undercut(pool)
-    coming_or_there = sum(x.counts and not boots.is_past(pool, x, now) for x in known)
-    is_short = steady.nodes + coming_or_there < pool.target
-    if is_short or not steady.nodes:
-        # Only a pool that buys is stopped here. The governor limits replacements.
-        breaker = _with_replacements(
-            pool, index, breaker, is_short=is_short, failed_max=failed_max, boots=boots, now=now
-        )
+    breaker = _with_replacements(
+        pool, index, known, steady, breaker, failed_max=failed_max, boots=boots, now=now
+    )
     if missing_agent is not None and not pool.deleted:
         reason = f"no machines are bought: {missing_agent}"
         breaker = LaunchBreaker(reason=reason, until=now + WITHOUT_AGENT_AGAIN, allowance=0)
@@ -104,15 +101,19 @@ def plan_pool_size(
 def _with_replacements(
     pool: Pool,
     index: PoolIndex,
+    known: Sequence[Node],
+    steady: SteadyNodes,
     breaker: LaunchBreaker | None,
     *,
-    is_short: bool,
     failed_max: int,
     boots: BootWatch,
     now: datetime,
 ) -> LaunchBreaker | None:
     """Return the limit of purchases after what became of recent replacements."""
-    if breaker is not None and breaker.elsewhere:
+    coming_or_there = sum(x.counts and not boots.is_past(pool, x, now) for x in known)
+    is_short = steady.nodes + coming_or_there < pool.target
+    if (steady.nodes and not is_short) or (breaker is not None and breaker.elsewhere):
+        # Only a pool that buys is stopped here. The governor limits replacements.
         return breaker
     stored = index.nodes.values()
     loop = find_replacement_loop(pool, stored, now=now) if is_short else None
