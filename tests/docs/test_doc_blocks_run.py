@@ -18,13 +18,13 @@ ENDLESS = "runs until interrupted"
 CLOUD = "needs an account at a cloud"
 NOT_RUN = {
     "README.md: make": "the fleet of `make serve` runs beside this test, which `make test` starts",
-    "deploy/systemd/README.md": "installs a service of the machine, as root",
     "docs/guides/agent.md: navarch agent": ENDLESS,
     "docs/guides/bring-up.md: navarch logs": "needs machines that are set up over SSH",
     "docs/guides/bring-up.md: navarch pool get": "needs machines that do not come up",
     "docs/guides/bring-up.md: navarch up": CLOUD,
     "docs/guides/health.md: navarch agent scan": "needs a GPU in this machine",
     "docs/guides/health.md: navarch diag training-0 --test nccl": "simulated GPUs are never idle",
+    "docs/guides/installation.md": "installs programs on the machine, as root",
     "docs/guides/operations.md: navarch serve": ENDLESS,
     "docs/guides/operations.md: sqlite3": "a program that the project does not install",
     "docs/guides/providers-gcp.md: pip": "needs a package index",

@@ -51,6 +51,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path)
     assert {
         "navarch/py.typed",
         "navarch/app/navarch-agent.service",
+        "navarch/app/navarch.service",
         "navarch/catalogue/machines.csv",
         "navarch/health/policy/data/default.yaml",
         "navarch/health/xid/data/xid.csv",
