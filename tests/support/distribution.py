@@ -28,6 +28,12 @@ def build(folder: Path, target: str, project: Path = PROJECT) -> Path:
     return built
 
 
+def build_release(folder: Path) -> Path:
+    """Build the files of a release into `folder`, and return it."""
+    subprocess.run([PROJECT / "scripts/build-release", folder], check=True, capture_output=True)
+    return folder
+
+
 def clean_environment(folder: Path, wheel: Path, *, extras: str = "") -> Path:
     """Make a virtual environment with nothing but `wheel`; return its folder of programs."""
     venv.create(folder, with_pip=False, symlinks=True)
@@ -36,6 +42,13 @@ def clean_environment(folder: Path, wheel: Path, *, extras: str = "") -> Path:
     pip = [sys.executable, "-m", "pip", f"--python={python}", "install", "-q"]
     _pip([*pip, "-c", str(CONSTRAINTS), wanted])
     return folder / "bin"
+
+
+def download_locked(role: str, folder: Path) -> None:
+    """Download the packages that a release lists for `role`, whose hashes must fit."""
+    listed = PROJECT / f"deploy/packages/{role}.txt"
+    pip = [sys.executable, "-m", "pip", "download", "-q", "-d", str(folder), "--no-deps"]
+    _pip([*pip, "--only-binary=:all:", "--require-hashes", "-r", str(listed)])
 
 
 def _pip(command: Sequence[str]) -> None:

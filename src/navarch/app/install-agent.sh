@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 log() { echo "navarch: $*" >&2; }
 
 fail() {
