@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # A worker that is done takes tests from the others: some tests take a thousand times as long as most.
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
-.PHONY: help setup serve proto check format test test-all mutants same-trace count-walk clean \
+.PHONY: help setup serve proto check format test test-all mutants release same-trace count-walk clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
 	bench-llama bench-metrics bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-storms bench-xid
 
@@ -47,6 +47,9 @@ test-all: check ## the gate, and what is too long for it; installs Debian packag
 
 mutants: setup ## break safety lines one at a time: some test must fail for each; ARGS="--only governor"
 	$(BIN)/python scripts/mutants --jobs $(JOBS) $(ARGS)
+
+release: setup ## the files of a release in dist/: wheel, lists of packages, install script
+	@scripts/build-release dist
 
 PYTHONS ?= python3.12 python3.13
 same-trace: setup ## one seed gives one trace on every Python; PYTHONS="python3.12 python3.13"

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -23,11 +22,11 @@ LEFT_OUT = re.compile(
 """Left out: not needed at run time, or installed in the image itself."""
 
 
-OF_OLD = ("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libgcc_s.so.1")
-
-
-class NoWheelsError(RuntimeError):
-    """The packages that a build needs cannot be downloaded."""
+BESIDE_LIBC = (
+    *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"),
+    *("libgcc_s.so.1", "libstdc++.so.6"),
+)
+"""Every image of Debian has them: wheels need those of C++, and of older versions of glibc."""
 
 
 def import_python(host: str, name: str, wheels: Path) -> None:
@@ -59,21 +58,6 @@ def import_python(host: str, name: str, wheels: Path) -> None:
         raise RuntimeError(f"docker import of {name} failed")
 
 
-def fetch_wheels(project: Path, folder: Path) -> None:
-    """Download the wheels to build and install a project into `folder`, or raise NoWheelsError."""
-    described = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))
-    wanted = [*described["project"]["dependencies"], *described["build-system"]["requires"]]
-    ran = subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "-d", str(folder), *wanted],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    if ran.returncode:
-        raise NoWheelsError(ran.stderr.strip()[-300:])
-
-
 def _add_python(image: tarfile.TarFile) -> None:
     prefix = Path(sys.base_prefix)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -92,7 +76,7 @@ def _add_python(image: tarfile.TarFile) -> None:
         image.add(os.path.realpath(path), _inside(Path(path)))
     busybox = "/bin/busybox" if Path("/bin/busybox").exists() else "/usr/bin/busybox"
     image.add(os.path.realpath(busybox), "bin/busybox")
-    for tool in ("sh", "env", "cat", "ls", "ps", "kill", "sleep", "uname"):
+    for tool in ("sh", "env", "cat", "chown", "ls", "mkdir", "ps", "kill", "sleep", "uname"):
         image.addfile(_link(f"bin/{tool}", "busybox"))
 
 
@@ -104,8 +88,7 @@ def _libraries(binaries: Iterable[Path]) -> Iterator[str]:
     found = set(re.findall(r"(?:=> )?(/[^\s:]+\.so[^\s:]*) \(0x", output))
     yield from found
     for place in {os.path.dirname(path) for path in found if "/libc.so" in path}:
-        # Wheels support every glibc, and older versions had these as separate libraries.
-        beside = [f"{place}/{name}" for name in OF_OLD]
+        beside = [f"{place}/{name}" for name in BESIDE_LIBC]
         yield from (path for path in beside if os.path.exists(path) and path not in found)
 
 

@@ -1,8 +1,8 @@
-"""Containers that run the agent, end to end: the agent's image, a real engine, a real server.
+"""Containers that run Navarch, end to end: its images, a real engine, a real server.
 
-The image is built from the unchanged Dockerfile, on a base image with the host's Python, because
-no registry is used. The server runs in the containers' network; they reach it at an address of
-the bridge, as they would reach their host.
+The images are built from the unchanged Dockerfiles and the files of a release, on a base image with
+the host's Python, because no registry is used. The server runs in the containers' network; they
+reach it at an address of the bridge, as they would reach their host.
 """
 
 import json
@@ -15,17 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.distribution import (
+    NoPackagesError,
+    build_release,
+    builder_missing,
+    download_locked,
+)
 from tests.support.docker_engine import (
     EngineDidNotStartError,
     docker_engine,
     engine_missing,
     namespace_of,
 )
-from tests.support.python_image import NoWheelsError, fetch_wheels, import_python
+from tests.support.python_image import import_python
 
 pytestmark = pytest.mark.long
 
 PROJECT = Path(__file__).parents[3]
+IMAGES = {"navarch-agent": "agent", "navarch": "control-plane"}
 BRIDGE = "172.17.0.1"
 CONFIG = f"""
 server:
@@ -56,29 +63,39 @@ class Site:
         assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-2000:]
         return ran.stdout
 
+    def logs(self, container: str) -> str:
+        ran = subprocess.run(
+            ["docker", "-H", self.host, "logs", container],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return ran.stdout[-2000:]
+
     def containers(self) -> list[str]:
         return self.docker("ps", "-q", "--no-trunc").split()
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    missing = engine_missing()
+    missing = engine_missing() or builder_missing()
     if missing is not None:
         pytest.skip(missing)
     with tempfile.TemporaryDirectory(prefix="nd") as name:
         folder = Path(name)
-        wheels = folder / "wheels"
-        wheels.mkdir()
+        release, wheels = build_release(folder / "release"), folder / "wheels"
         try:
-            fetch_wheels(PROJECT, wheels)
-        except NoWheelsError as error:
-            pytest.skip(f"the packages of the image cannot be had: {error}")
+            download_locked("control-plane", wheels)
+        except NoPackagesError as error:
+            pytest.skip(f"the packages of the images cannot be had: {error}")
         try:
             with docker_engine(folder / "e") as host:
                 import_python(host, "python:3.12-slim", wheels)
                 found = Site(host, namespace_of(folder / "e"))
-                dockerfile = str(PROJECT / "deploy/container/Dockerfile")
-                found.docker("build", "-f", dockerfile, "-t", "navarch-agent", str(PROJECT))
+                for image, program in IMAGES.items():
+                    dockerfile = str(PROJECT / f"deploy/container/{program}.Dockerfile")
+                    found.docker("build", "-f", dockerfile, "-t", image, str(release))
                 yield found
         except EngineDidNotStartError as error:
             pytest.skip(f"the engine did not start: {error}")
@@ -164,9 +181,48 @@ def test_containers_are_started_join_are_replaced_and_are_removed(
             site.docker("rm", "-f", each)
 
 
-def test_the_image_contains_the_agent_and_not_the_server(site: Site) -> None:
+@pytest.mark.parametrize("image", IMAGES)
+def test_images_run_without_root_and_without_pip(site: Site, image: str) -> None:
+    python = ("--entrypoint", "/opt/navarch/bin/python", image, "-c")
+    program = "import os, importlib.util as u; print(os.getuid(), bool(u.find_spec('pip')))"
+    assert site.docker("run", "--rm", *python, program).split() == ["10001", "False"]
+
+
+def test_the_image_of_the_agent_does_not_contain_the_server(site: Site) -> None:
     output = site.docker("run", "--rm", "--entrypoint", "navarch", "navarch-agent", "version")
     assert "0.1.0" in output
     heavy = "import importlib.util as u; print([m for m in ('numpy', 'grpc') if u.find_spec(m)])"
     program = ("--entrypoint", "/opt/navarch/bin/python", "navarch-agent", "-c", heavy)
     assert site.docker("run", "--rm", *program).strip() == "[]"
+
+
+def test_the_control_plane_serves_agents_from_a_container_that_it_cannot_write_to(
+    site: Site, tmp_path: Path
+) -> None:
+    config = tmp_path / "navarch.yaml"
+    config.write_text("providers: {fake: {type: fake}}\n")
+    tmp_path.chmod(0o755)
+    server = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges")
+    token = "--env=NAVARCH_AUTH_TOKEN=a-token"
+    mount = f"--volume={config}:/etc/navarch/navarch.yaml:ro"
+    control_plane = site.docker("run", "-d", *server, token, mount, "navarch").strip()
+    (described,) = json.loads(site.docker("inspect", control_plane))
+    url = f"http://{described['NetworkSettings']['IPAddress']}:50051"
+    agent = site.docker(
+        "run", "-d", f"-eNAVARCH_SERVER={url}", "-eNAVARCH_NODE_ID=box", token, "navarch-agent"
+    ).strip()
+    words = [*site.inside, sys.executable, "-m", "navarch.cli", "-s", url, "--token=a-token"]
+    try:
+        for _ in range(60):
+            asked = subprocess.run([*words, "get", "box"], capture_output=True, check=False)
+            (described,) = json.loads(site.docker("inspect", control_plane))
+            assert described["State"]["Running"], site.logs(control_plane)
+            if asked.returncode == 0:
+                break
+        else:
+            pytest.fail(site.logs(control_plane) + site.logs(agent))
+        site.docker("stop", control_plane)
+        (described,) = json.loads(site.docker("inspect", control_plane))
+        assert described["State"]["ExitCode"] == 0, site.logs(control_plane)
+    finally:
+        site.docker("rm", "-f", control_plane, agent)
