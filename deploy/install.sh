@@ -155,10 +155,10 @@ install_unit() {
       useradd --system --user-group --no-create-home --home-dir /var/lib/navarch --shell /usr/sbin/nologin navarch
     runuser -u navarch -- "$prefix/bin/navarch" --version >/dev/null ||
       fail "the user navarch cannot run $prefix/bin/navarch; install with a Python that all users can run (--python)"
-    write_settings 640 'providers: {}' 'pools: {}'
-    chgrp navarch "$settings"
+    write_settings 640 navarch '# Replace the simulated cloud by your providers: docs/reference/configuration.md' \
+      'providers:' '  simulated: {type: fake}'
   else
-    write_settings 600 'NAVARCH_SERVER="http://localhost:50051"'
+    write_settings 600 root 'NAVARCH_SERVER="http://localhost:50051"'
   fi
   sed "s|/opt/navarch/|$prefix/|" "$app/$name.service" >"$units/$name.service"
   if_booted daemon-reload
@@ -168,11 +168,11 @@ install_unit() {
 # Runs systemctl, unless this is an image that is being built.
 if_booted() { [ ! -d /run/systemd/system ] || systemctl "$@"; }
 
-# Writes the lines to the file of settings with mode $1, unless it exists.
+# Writes the lines to the file of settings with mode $1 and group $2, unless it exists.
 write_settings() {
-  mode=$1
-  shift
-  [ -e "$settings" ] || printf '%s\n' "$@" | install -m "$mode" /dev/stdin "$settings"
+  mode=$1 group=$2
+  shift 2
+  [ -e "$settings" ] || printf '%s\n' "$@" | install -m "$mode" -g "$group" /dev/stdin "$settings"
 }
 
 remove() {
