@@ -72,8 +72,10 @@ def test_every_gpu_node_runs_the_agent_even_if_it_is_not_ready() -> None:
     with a_cluster() as kubectl:
         kubectl("label", "node", "gpu1", "nvidia.com/gpu.present=true")
         kubectl("create", "namespace", "navarch")
-        secret = ("create", "secret", "generic", "navarch-agent", "--from-literal=token=t")
+        secret = ("create", "secret", "generic", "navarch-token", "--from-literal=token=t")
         kubectl("--namespace=navarch", *secret)
+        for file in MANIFEST.parent.glob("*.yaml"):
+            kubectl("apply", "--dry-run=server", "-f", str(file))
         kubectl("apply", "-f", str(MANIFEST))
 
         def pods() -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from navarch.app.bringup import (
     render_user_data,
 )
 from navarch.cli.agent import agent
+from navarch.config import load_config
 from navarch.core.ids import NodeId, Token
 from navarch.core.ownership import Cluster, join_token
 from navarch.core.records import evolve
@@ -228,16 +229,34 @@ def test_packer_accepts_the_image_templates(cloud: str, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+
+
 @pytest.mark.parametrize("version", ["1.28", "1.32", "1.36"])
-def test_the_daemonset_is_valid_without_unknown_fields(
-    version: str,
-) -> None:
-    for manifest in yaml.safe_load_all((DEPLOY / "kubernetes/agent-daemonset.yaml").read_text()):
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+def test_the_manifests_are_valid_without_unknown_fields(file: Path, version: str) -> None:
+    *_, last = manifests = list(yaml.safe_load_all(file.read_text()))
+    for manifest in manifests:
         kubernetes_validate.validate(manifest, version, strict=True)
-    misspelt = yaml.safe_load((DEPLOY / "kubernetes/agent-daemonset.yaml").read_text())
-    misspelt["spec"]["template"]["spec"]["hostPid"] = True
+    last["spec"]["template"]["spec"]["hostPid"] = True
     with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(misspelt, version, strict=True)
+        kubernetes_validate.validate(last, version, strict=True)
+
+
+def test_the_control_plane_of_the_manifests_accepts_its_configuration(tmp_path: Path) -> None:
+    found = yaml.safe_load_all((DEPLOY / "kubernetes/control-plane.yaml").read_text())
+    objects = {each["kind"]: each for each in found}
+    config = tmp_path / "navarch.yaml"
+    config.write_text(objects["ConfigMap"]["data"]["navarch.yaml"])
+    load_config(config, environment={"NAVARCH_AUTH_TOKEN": "t"})
+    pod = objects["StatefulSet"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
 
 
 def test_a_machine_that_may_start_in_several_zones_is_not_given_one() -> None:
