@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.support.distribution import (
     CONSTRAINTS,
     PROJECT,
@@ -81,6 +82,16 @@ def test_a_release_installs_the_versions_that_were_tested() -> None:
         wanted = list(project["dependencies"])
         wanted += [each for extra in extras for each in project["optional-dependencies"][extra]]
         assert {name[0] for each in wanted if (name := name_of.match(each))} <= listed.keys()
+
+
+def test_every_form_of_installation_has_the_version_of_the_program() -> None:
+    deploy = PROJECT / "deploy"
+    assert f"\nVERSION={VERSION}\n" in (deploy / "install.sh").read_text()
+    chart = yaml.safe_load((deploy / "helm/navarch/Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+    manifests = [file.read_text() for file in (deploy / "kubernetes").glob("*.yaml")]
+    images = re.findall(r"image: \"?(\S+?)\"?$", "".join(manifests), re.MULTILINE)
+    assert sorted(images) == [f"navarch-agent:{VERSION}", f"navarch:{VERSION}"]
 
 
 @pytest.mark.parametrize("words", [(), ("agent", "--prefix", "opt"), ("all",), ("--from",)])
