@@ -24,10 +24,10 @@ from tests.support.ssh_machines import SshMachine, real_sshd, ssh_servers, sshd_
 from navarch.app.control_plane import Plane
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.control.nodes.bringup import BringUp
-from navarch.core.bringup import Setup
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch, Offering
+from navarch.core.machine_setup import MachineSetup
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
@@ -114,7 +114,7 @@ async def bring_up(logins: Sequence[Login], commands: Sequence[str], folder: Pat
         bringup=BringUp(
             shells=SshShells(),
             logs=FolderBringUpLogs(folder, disk),
-            setup=lambda _: Setup(
+            setup=lambda _: MachineSetup(
                 commands=tuple(commands),
                 user=first.user,
                 port=first.port,

@@ -105,4 +105,5 @@ def completed(tree: dict[str, Any]) -> dict[str, Any]:
         pool.setdefault("max_nodes", 4)
         name = pool.get("provider", "cloud")
         providers.setdefault(name, {"type": name if name in PROVIDER_TYPES else "fake"})
-    return whole | {"pools": pools, "providers": providers}
+    server = {"external_address": "https://navarch.example.com"} | whole.get("server", {})
+    return whole | {"server": server, "pools": pools, "providers": providers}

@@ -173,6 +173,7 @@ def test_a_refused_key_is_not_in_the_journal_the_log_or_on_disk(
     caplog.set_level(logging.DEBUG)
     with echoing_server(400) as url:
         config = parse_config(
+            "server: {external_address: https://n.com}\n"
             f"providers: {{lambda: {{type: lambda, api_key: {secret}, endpoint: '{url}', "
             "ssh_key: laptop}}\n"
             "pools: {training: {provider: lambda, instance_type: gpu_8x_h100_sxm5, "

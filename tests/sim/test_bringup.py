@@ -6,9 +6,10 @@ import pytest
 from tests.support.archives import MemoryBringUpLogs
 
 from navarch.control.nodes.bringup import BringUp
-from navarch.core.bringup import BringUpLog, Setup
+from navarch.core.bringup import BringUpLog
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.machine_setup import MachineSetup
 from navarch.ports.shell import Ran
 from navarch.providers.simulated import Habits, Machine
 from navarch.service.fleet_health import HeldService
@@ -24,7 +25,7 @@ COMMANDS = ("install-driver", "install-agent --server {{.ControlPlane}} --join {
 class Rack:
     """Machines that boot and run their setup commands, with failures as configured."""
 
-    setup: Setup = field(default_factory=lambda: Setup(commands=COMMANDS))
+    setup: MachineSetup = field(default_factory=lambda: MachineSetup(commands=COMMANDS))
     always_failing: set[str] = field(default_factory=set)
     """Nodes on which the first command always fails."""
     broken: bool = False
@@ -237,7 +238,7 @@ def test_a_release_after_a_corrected_setup_takes_effect_at_once() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_machine_with_long_set_up_commands_is_not_given_up(seed: int) -> None:
     """Six commands of almost five minutes each, and a boot deadline of ten minutes."""
-    rack = Rack(setup=Setup(commands=(*["install-driver"] * 5, COMMANDS[1])))
+    rack = Rack(setup=MachineSetup(commands=(*["install-driver"] * 5, COMMANDS[1])))
 
     def prepare(world: World) -> None:
         rack.prepare(world)

@@ -12,7 +12,7 @@ from navarch.app.access import login_of
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
-from navarch.config import Config, parse_config
+from navarch.config import Config, parse_config, to_pool, to_pool_specs
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
@@ -20,11 +20,12 @@ from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.node import Node
 from navarch.core.records import evolve
 from navarch.ports.access import AccessApi, NodeLogin
-from navarch.testing.worlds import a_node
+from navarch.testing.worlds import a_node, a_pool
 
 
 def configured(key: Path) -> Config:
     return parse_config(f"""
+server: {{external_address: https://n.com}}
 providers:
   sim: {{type: fake}}
   box: {{type: docker}}
@@ -71,7 +72,9 @@ def bought_at(provider: str, *, pool: str = "other", instance: str = "i-1") -> N
 def test_a_login_comes_from_the_inventory_the_pool_or_the_image(
     node: Node, login: NodeLogin
 ) -> None:
-    assert login_of(configured(Path("/key")), node) == login
+    config = configured(Path("/key"))
+    pools = {"train": to_pool(*to_pool_specs(config)), "other": a_pool()}
+    assert login_of(config, node, pools[node.pool or ""]) == login
 
 
 async def typed(local: LocalApi, words: str) -> tuple[Result, list[Sequence[str]]]:

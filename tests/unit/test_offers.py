@@ -72,6 +72,7 @@ def test_up_buys_what_the_offers_show() -> None:
 
 
 POOLS = parse_config("""
+server: {external_address: https://n.com}
 providers:
   work: {type: aws, region: us-east-1}
   fake: {type: fake}

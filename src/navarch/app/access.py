@@ -1,17 +1,16 @@
-"""Logins to the machines of nodes, from the configuration."""
+"""Logins to the machines of nodes, from the inventory or the pool."""
 
 from collections.abc import Callable
 
+from navarch.app.bringup import key_file_of
 from navarch.config import Config
 from navarch.config.provider import CLOUDS, BareMetalConfig, FakeConfig
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
+from navarch.core.pool import Pool
 from navarch.ports.access import NodeLogin
 from navarch.ports.store import Store
-
-IMAGE_USER = "ubuntu"
-"""The user of the clouds' default images."""
 
 
 class AccessService:
@@ -26,11 +25,12 @@ class AccessService:
         found = self._store.fleet().nodes.get(node)
         if found is None:
             raise NotFoundError(f"node not found: {node}")
-        return login_of(self._config(), found)
+        pool = self._store.fleet().pools.get(found.pool) if found.pool else None
+        return login_of(self._config(), found, pool)
 
 
-def login_of(config: Config, node: Node) -> NodeLogin:
-    """Return how to open a shell on the machine of a node that `config` describes."""
+def login_of(config: Config, node: Node, pool: Pool | None) -> NodeLogin:
+    """Return how to open a shell on the machine of a node in `pool`."""
     provider = config.providers.get(node.provider or "")
     if isinstance(provider, FakeConfig):
         return NodeLogin(simulated=True)
@@ -41,12 +41,11 @@ def login_of(config: Config, node: Node) -> NodeLogin:
             if host.name == host_name:
                 key = provider.ssh_private_key_path or ""
                 return NodeLogin(user=host.ssh_user, port=host.ssh_port, key_file=key)
-    pool = config.pools.get(node.pool or "")
-    if pool is not None and isinstance(provider, CLOUDS):
-        return NodeLogin(
-            user=pool.ssh_user,
-            port=pool.ssh_port,
-            key_file=pool.ssh_private_key_path or "",
-            private_address=pool.ssh_by_private_address,
-        )
-    return NodeLogin(user=IMAGE_USER if isinstance(provider, CLOUDS) else "")
+    if pool is None or not isinstance(provider, CLOUDS):
+        return NodeLogin()
+    return NodeLogin(
+        user=pool.setup.user,
+        port=pool.setup.port,
+        key_file=key_file_of(config, pool.setup),
+        private_address=pool.setup.private_address,
+    )

@@ -2,9 +2,10 @@
 
 import base64
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 
@@ -12,14 +13,32 @@ from navarch.api.http.app import BUNDLES
 from navarch.app.agent_bundle import AgentBundle
 from navarch.app.servers import Address, StartError
 from navarch.config import Config
+from navarch.config.config import REACHABLE, calls_server, unreachable
 from navarch.config.provider import CLOUDS
+from navarch.core.bringup import fill_in
 from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.machine_setup import AgentStart, MachineSetup
 from navarch.core.ownership import POOL
 from navarch.core.pool import Pool
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.shell import Shells
 
 _AGENT = "/opt/navarch/bin/navarch"
+
+NO_SSH = "the Python package 'asyncssh' is not installed; run: pip install 'navarch[ssh]'"
+
+_FROM: Mapping[str, str] = {
+    "ControlPlane": "NAVARCH_SERVER",
+    "Pool": "NAVARCH_POOL",
+    "NodeID": "NAVARCH_NODE_ID",
+    "Provider": "NAVARCH_PROVIDER",
+    "Region": "NAVARCH_REGION",
+    "Zone": "NAVARCH_ZONE",
+    "InstanceType": "NAVARCH_INSTANCE_TYPE",
+    "LaunchToken": "NAVARCH_LAUNCH_TOKEN",
+    "JoinToken": "NAVARCH_JOIN_TOKEN",
+}
+"""The agent's variable for each variable of a setup command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +70,10 @@ class AgentEnvironment:
         return {name: value for name, value in variables.items() if value}
 
 
-def render_user_data(environment: Mapping[str, str], install: str) -> str:
-    """Return cloud-init user data that installs the agent with `install` and starts it.
+def render_user_data(
+    environment: Mapping[str, str], install: str, *, commands: Sequence[str] = ()
+) -> str:
+    """Return cloud-init user data that runs `commands`, installs the agent and starts it.
 
     Every image with cloud-init runs this script at its first boot, and so do GCP's images
     without. The join token is written to a file that only root can read. Every process on the
@@ -75,6 +96,7 @@ def render_user_data(environment: Mapping[str, str], install: str) -> str:
             _write("/etc/navarch/join-token", join + "\n"),
             _write("/etc/navarch/agent.env", lines),
             "umask 022",
+            *_set_up(commands, {name: environment.get(_FROM[name], "") for name in _FROM}),
             f"if [ ! -x {_AGENT} ]; then",
             install,
             "fi",
@@ -132,6 +154,16 @@ def _systemd_quoted(value: str) -> str:
     return f'"{plain}"'
 
 
+def _set_up(commands: Sequence[str], values: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines that run an operator's commands, which may contain secrets."""
+    for number, command in enumerate(commands, start=1):
+        yield f"sh -euc {shlex.quote(fill_in(command, values))} || {{"
+        yield f'  echo "navarch: setup command {number} ended with exit code $?" >&2'
+        yield "  exit 1"
+        yield "}"
+
+
+@cache
 def can_open_shells() -> bool:
     """Return whether the packages for SSH are installed."""
     return find_spec("asyncssh") is not None
@@ -140,44 +172,52 @@ def can_open_shells() -> bool:
 def open_shells() -> Shells:
     """Return shells over SSH, or raise StartError if the packages for SSH are not installed."""
     if not can_open_shells():
-        raise StartError(
-            "setting machines up over SSH needs the Python package 'asyncssh', which is not "
-            "installed; run: pip install 'navarch[ssh]'"
-        )
+        raise StartError(f"setting machines up over SSH is not possible: {NO_SSH}")
     from navarch.ssh.client import SshShells
 
     return SshShells()
 
 
-def missing_agent(config: Config, pool: Pool) -> str | None:
-    """Return why no agent would start on machines bought for `pool`; None if one would.
+def agent_start(config: Config, pool: Pool, provider: str) -> AgentStart:
+    """Return what starts the agent on machines that `pool` buys from `provider`."""
+    if pool.user_data.strip():
+        return AgentStart.IMAGE
+    return pool.setup.agent_at(cloud=isinstance(config.providers.get(provider), CLOUDS))
 
-    A pool of the configuration may use the providers that it names even without cloud_init and
-    setup_commands, because its image may start the agent. On other clouds only user data can.
-    """
+
+def missing_agent(config: Config, pool: Pool) -> str | None:
+    """Return why no agent would register from machines bought for `pool`; None if one would."""
     if pool.user_data.strip():
         return None
-    configured = config.pools.get(pool.name)
-    if configured is not None and (configured.cloud_init or configured.setup_commands):
-        return None
-    expected = set() if configured is None else {source.name for source in configured.sources}
-    bare = {
-        offering.provider
-        for offering in pool.offerings
-        if isinstance(config.providers.get(offering.provider), CLOUDS)
-    }
-    if bare <= expected:
-        return None
-    return (
-        f"nothing starts the agent on machines that pool {pool.name} buys from "
-        f"{' and '.join(sorted(bare - expected))}, so they would cost money and never register; "
-        f"add pool {pool.name} to the configuration file of the server with cloud_init: true or "
-        f"setup_commands, or send user_data that starts the agent with PUT /v1/pools/{pool.name}"
-    )
+    sellers = list(dict.fromkeys(offering.provider for offering in pool.offerings))
+    clouds = [x for x in sellers if isinstance(config.providers.get(x), CLOUDS)]
+    over_ssh = [x for x in sellers if agent_start(config, pool, x) is AgentStart.SSH]
+    if over_ssh and not can_open_shells():
+        return f"the setup commands of pool {pool.name} run over SSH, and {NO_SSH}"
+    if set(over_ssh) & set(clouds) and not key_file_of(config, pool.setup):
+        return (
+            f"the setup commands of pool {pool.name} run over SSH, and no private key is known; "
+            "set defaults.ssh_private_key_path in the configuration file of the server"
+        )
+    if clouds and calls_server(pool.setup, cloud=True):
+        problem = unreachable(own_address(config, pool.name), clouds)
+        if problem is not None:
+            return f"pool {pool.name}: {problem}; {REACHABLE}"
+    return None
+
+
+def key_file_of(config: Config, setup: MachineSetup) -> str:
+    """Return the private key for the setup commands; empty if there is none."""
+    return setup.key_file or config.defaults.ssh_private_key_path or ""
+
+
+def own_address(config: Config, pool: PoolName) -> str | None:
+    """Return the configured URL by which a pool's machines reach the server, or None."""
+    found = config.pools.get(pool)
+    own = None if found is None else found.control_plane_address
+    return own or config.server.external_address
 
 
 def control_plane_address(config: Config, pool: PoolName, http: Address) -> str:
     """Return the URL by which a pool's machines reach the server."""
-    found = config.pools.get(pool)
-    own = None if found is None else found.control_plane_address
-    return own or config.server.external_address or f"http://{http.reachable()}"
+    return own_address(config, pool) or f"http://{http.reachable()}"

@@ -31,10 +31,12 @@ from navarch.app.access import AccessService
 from navarch.app.agent_bundle import AgentBundles
 from navarch.app.bringup import (
     AgentEnvironment,
+    agent_start,
     can_open_shells,
     control_plane_address,
     install_bundle,
     install_by_command,
+    key_file_of,
     missing_agent,
     open_shells,
     render_user_data,
@@ -65,10 +67,13 @@ from navarch.config.disruption import to_governor
 from navarch.config.provider import CLOUDS
 from navarch.config.server import to_pauses, to_peer_probes
 from navarch.control.nodes.bringup import BringUp
-from navarch.core.bringup import Setup
-from navarch.core.ids import PoolName, ProviderName
-from navarch.core.ownership import POOL, join_token
+from navarch.core.ids import PoolName
+from navarch.core.launch import Launch
+from navarch.core.machine_setup import AgentStart, MachineSetup
+from navarch.core.ownership import join_token
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
+from navarch.core.user_data import multipart
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
@@ -386,28 +391,33 @@ class Server:
         return None if found is None else found.dead_man_lease
 
     def _user_data(
-        self, agents: AgentEnvironment, request: ProvisionRequest, provider: ProviderName
+        self, agents: AgentEnvironment, request: ProvisionRequest, pool: Pool, provider: str
     ) -> str:
-        pool = self._config.pools.get(request.labels.get(POOL, ""))
-        if pool is None or not pool.cloud_init:
-            return ""
-        if pool.agent_install_command:
-            install = install_by_command(pool.agent_install_command)
+        setup = pool.setup
+        if agent_start(self._config, pool, provider) is not AgentStart.CLOUD_INIT:
+            return setup.user_data
+        if setup.install_command:
+            install = install_by_command(setup.install_command)
         else:
-            address = agents.control_plane(PoolName(pool.name))
-            install = install_bundle(self._bundles.current, address)
-        return render_user_data(agents.variables(request, provider), install)
+            install = install_bundle(self._bundles.current, agents.control_plane(pool.name))
+        variables = agents.variables(request, provider)
+        script = render_user_data(variables, install, commands=setup.commands)
+        if not setup.user_data.strip():
+            return script
+        # The operator's part comes first: it prepares the machine.
+        return multipart([setup.user_data, script], boundary="navarch-agent")
 
     def _has_own_user_data(self, pool: Pool) -> bool:
         """Return whether the boot script of each machine has a join token of its own."""
-        configured = self._config.pools.get(pool.name)
-        return configured is not None and configured.cloud_init
+        sellers = {offering.provider for offering in pool.offerings}
+        starts = {agent_start(self._config, pool, seller) for seller in sellers}
+        return AgentStart.CLOUD_INIT in starts
 
     def _bringup(self, offload: ThreadOffload, agents: AgentEnvironment) -> BringUp | None:
-        needed = any(pool.setup for pool in self._config.pools.values())
+        needed = any(x.setup.agent is AgentStart.SSH for x in self._config.pools.values())
         if not needed and not can_open_shells():
             return None
-        # Also if no pool needs it yet: a reload may add one.
+        # Also if no pool needs it yet: one may be created.
         return BringUp(
             shells=open_shells(),
             logs=FolderBringUpLogs(self._data_dir / BRINGUP, offload),
@@ -416,9 +426,12 @@ class Server:
             join_token=agents.join_token,
         )
 
-    def _setup_of(self, pool: PoolName) -> Setup | None:
-        found = self._config.pools.get(pool)
-        return None if found is None else found.setup
+    def _setup_of(self, launch: Launch) -> MachineSetup | None:
+        assert self._store is not None
+        pool = self._store.fleet().pools[launch.pool]
+        if agent_start(self._config, pool, launch.offering.provider) is not AgentStart.SSH:
+            return None
+        return evolve(pool.setup, key_file=key_file_of(self._config, pool.setup))
 
     async def _put_pools(self, names: Sequence[str]) -> None:
         assert self._plane is not None

@@ -127,7 +127,7 @@ def _check_config(environment: CliEnvironment, file: str) -> Iterator[DoctorFind
     for provider in config.providers.values():
         yield _check_provider(environment, provider.name, provider.type, provider)
     for pool in config.pools.values():
-        if pool.setup is not None:
+        if pool.setup_commands and pool.setup.key_file:
             yield _check_key_file(f"pool {pool.name}", pool.setup.key_file)
 
 

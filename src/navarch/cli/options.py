@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import partial
-from typing import TypeVar
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,6 +15,7 @@ from click.shell_completion import CompletionItem
 from navarch.cli.output import Output
 from navarch.core.duration import parse_duration
 from navarch.core.health import Health
+from navarch.core.machine_setup import AgentStart, MachineSetup
 from navarch.core.node import InstanceState, NodeStatus
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -39,6 +41,70 @@ def global_options(context: click.Context) -> GlobalOptions:
     """Return the global options parsed so far. The root context holds them for all levels."""
     found: GlobalOptions = context.find_root().meta.setdefault(_META_KEY, GlobalOptions())
     return found
+
+
+SETUP_OPTIONS = (
+    click.option(
+        "--agent",
+        type=click.Choice([start.value for start in AgentStart]),
+        help="What starts the agent.  [default: cloud-init at aws, gcp and lambda]",
+    ),
+    click.option(
+        "--setup-command",
+        "commands",
+        multiple=True,
+        metavar="COMMAND",
+        help="Command to run on a new machine before its agent starts. Repeatable.",
+    ),
+    click.option("--ssh-user", help="Run the setup commands over SSH as this user."),
+    click.option(
+        "--user-data",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Script or cloud-config for the first boot, in addition to the agent's.",
+    ),
+    click.option("--image", help="Image that the machines boot.  [default: the provider's]"),
+)
+
+
+def setup_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a machine's set-up; `command` receives it, or None without any."""
+
+    @wraps(command)
+    def with_setup(
+        *arguments: object,
+        agent: str | None,
+        commands: tuple[str, ...],
+        ssh_user: str | None,
+        user_data: Path | None,
+        image: str | None,
+        **options: object,
+    ) -> None:
+        if ssh_user and not commands:
+            raise click.UsageError("--ssh-user is for --setup-command, which is missing")
+        start = AgentStart(agent) if agent else None
+        if ssh_user and start is None:
+            start = AgentStart.SSH
+        given: dict[str, Any] = {
+            "agent": start,
+            "commands": commands,
+            "user": ssh_user,
+            "user_data": _content(user_data) if user_data else None,
+            "image": image,
+        }
+        given = {name: value for name, value in given.items() if value}
+        command(*arguments, setup=MachineSetup(**given) if given else None, **options)
+
+    for option in reversed(SETUP_OPTIONS):
+        with_setup = option(with_setup)
+    return with_setup
+
+
+def _content(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{file}: {error}", param_hint="'--user-data'") from error
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -11,7 +11,7 @@ from navarch.cli.commands import Group
 from navarch.cli.completion import complete_pool
 from navarch.cli.confirm import yes_option
 from navarch.cli.errors import NOT_ALLOWED, CommandError
-from navarch.cli.options import duration, label
+from navarch.cli.options import duration, label, setup_options
 from navarch.cli.render.pools import render_pool, render_pools
 from navarch.cli.render.table import count
 from navarch.cli.session import Session, with_session
@@ -27,6 +27,7 @@ from navarch.core.autoscaling import (
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering
+from navarch.core.machine_setup import MachineSetup
 from navarch.ports.api import FleetApi, PoolSpec, PoolView
 
 BY_HAND = "by hand"
@@ -158,6 +159,7 @@ def offering_options(command: Callable[..., None]) -> Callable[..., None]:
     "--label", "labels", type=label, multiple=True, help="Label of the nodes. Repeatable."
 )
 @click.option("--ssh-key", "ssh_keys", multiple=True, help="Name of an SSH key. Repeatable.")
+@setup_options
 @click.option("--auto-replace/--no-auto-replace", default=True, help="Replace unhealthy nodes.")
 @click.option(
     "--unhealthy-after",
@@ -203,6 +205,7 @@ def create(
     gang_hold: timedelta,
     labels: tuple[tuple[str, str], ...],
     ssh_keys: tuple[str, ...],
+    setup: MachineSetup | None,
     auto_replace: bool,
     unhealthy_after: int,
     silent_after: timedelta,
@@ -227,6 +230,7 @@ def create(
         nodes_wanted=nodes,
         labels=dict(labels),
         ssh_keys=ssh_keys,
+        setup=setup or MachineSetup(),
         auto_replace=auto_replace,
         unhealthy_after=unhealthy_after,
         silent_after=silent_after,

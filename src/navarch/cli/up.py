@@ -8,7 +8,7 @@ from navarch.cli.commands import Command
 from navarch.cli.completion import complete_pool
 from navarch.cli.confirm import confirm_deletion, yes_option
 from navarch.cli.errors import CommandError
-from navarch.cli.options import timeout_option
+from navarch.cli.options import setup_options, timeout_option
 from navarch.cli.output import list_all
 from navarch.cli.render.pools import offer
 from navarch.cli.render.table import count, exact_duration, price
@@ -16,6 +16,7 @@ from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
 from navarch.cli.watch import explain_interrupt, wait_until_gone, wait_until_up
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName
+from navarch.core.machine_setup import MachineSetup
 from navarch.ports.api import Capacity, FleetApi, PoolView, Query
 
 
@@ -32,6 +33,7 @@ from navarch.ports.api import Capacity, FleetApi, PoolView, Query
     metavar="N",
     help="Launch N machines together in one network block: all or none.",
 )
+@setup_options
 @click.option("--wait/--no-wait", default=False, help="Wait until all nodes are ready.")
 @timeout_option("Maximum time to wait, with --wait.  [20m]")
 @with_session
@@ -44,6 +46,7 @@ def up(
     region: str | None,
     spot: bool,
     gang: int | None,
+    setup: MachineSetup | None,
     wait: bool,
     within: timedelta | None,
 ) -> None:
@@ -59,6 +62,7 @@ def up(
         region=region,
         spot=spot,
         gang=gang or 0,
+        setup=setup,
     )
     if not wait:
         pool = session.call(lambda api: api.up(capacity))

@@ -2,7 +2,7 @@
 
 import ipaddress
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from urllib.parse import urlsplit
 
@@ -16,8 +16,37 @@ from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.server import ServerConfig
 from navarch.core.budget import BudgetOf
+from navarch.core.machine_setup import AgentStart, MachineSetup
 
 _LOCAL_NAMES = ("localhost", "localhost.localdomain")
+
+REACHABLE = (
+    "set server.external_address to a URL that they reach, such as "
+    "https://navarch.example.com:50051, or pass it to `navarch serve --external-address`"
+)
+
+
+def unreachable(address: str | None, clouds: Iterable[str]) -> str | None:
+    """Return why machines of these providers cannot reach a server at `address`, or None."""
+    names = " and ".join(clouds)
+    if address is None:
+        return f"machines of {names} cannot reach the server: no address is set for them"
+    if is_local(address):
+        return (
+            f"machines of {names} cannot reach the server at {address}: there, that address is "
+            "the machine itself"
+        )
+    return None
+
+
+def calls_server(setup: MachineSetup, *, cloud: bool) -> bool:
+    """Return whether Navarch passes the address of the server to machines of a provider."""
+    match setup.agent_at(cloud=cloud):
+        case AgentStart.CLOUD_INIT:
+            return True
+        case AgentStart.SSH:
+            return any("ControlPlane" in command for command in setup.commands)
+    return False
 
 
 def is_local(url: str) -> bool:
@@ -27,6 +56,11 @@ def is_local(url: str) -> bool:
         return True
     address = _address(host)
     return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def _is_private(url: str) -> bool:
+    address = _address(urlsplit(url).hostname or "")
+    return address is not None and address.is_private
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -109,36 +143,32 @@ def _zones_in_their_regions(
 def _agents_can_reach_server(
     server: ServerConfig, providers: Mapping[str, ProviderConfig], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
-    """Yield pools with cloud_init and an address that agents in the cloud cannot reach."""
+    """Yield pools at clouds with an address that their machines cannot reach."""
     reported: set[tuple[str, ...]] = set()
     for pool in pools.values():
-        bought_at = [x.name for x in pool.sources if isinstance(providers.get(x.name), CLOUDS)]
-        if not pool.cloud_init or not bought_at:
+        clouds = [x.name for x in pool.sources if isinstance(providers.get(x.name), CLOUDS)]
+        if not clouds or not calls_server(pool.setup, cloud=True):
             continue
-        clouds = " and ".join(bought_at)
         address = pool.control_plane_address or server.external_address
-        if address is None:
+        at: tuple[str, ...] = ("pools", pool.name)
+        if pool.control_plane_address:
+            at = ("pools", pool.name, "control_plane_address")
+        elif address:
+            at = ("server", "external_address")
+        if at in reported:
+            continue
+        reported.add(at)
+        problem = unreachable(address, clouds)
+        if problem is not None:
+            yield Fault(f'pool "{pool.name}": {problem}', REACHABLE, at=at)
+        elif address is not None and _is_private(address):
             yield Fault(
-                f'pool "{pool.name}": cloud_init starts agents on machines of {clouds}, '
-                "and no address is set at which they reach the server",
-                "add server.external_address, or control_plane_address to the pool, "
-                "such as https://navarch.example.com:50051",
-                at=("pools", pool.name, "cloud_init"),
+                f'pool "{pool.name}": machines of {" and ".join(clouds)} reach the private address '
+                f"{address} only inside that network",
+                "ignore this if they are in it, or write a public address",
+                at=at,
+                warning=True,
             )
-        elif is_local(address):
-            at: tuple[str, ...] = ("server", "external_address")
-            if pool.control_plane_address:
-                at = ("pools", pool.name, "control_plane_address")
-            if at not in reported:
-                yield Fault(
-                    f'pool "{pool.name}": cloud_init starts agents on machines of '
-                    f"{clouds} that cannot reach the server at {address}: there, that address is "
-                    "the machine itself",
-                    "write an address that those machines reach, such as "
-                    "https://navarch.example.com:50051",
-                    at=at,
-                )
-            reported.add(at)
 
 
 # Blocks are read in this order: the rules of pools use the blocks before them.

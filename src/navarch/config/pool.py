@@ -32,9 +32,10 @@ from navarch.config.pool_providers import (
 )
 from navarch.config.pool_sizes import SIZE_RULES
 from navarch.config.schema import Fault, block, key, keys_of
-from navarch.core.bringup import Setup, check_template
+from navarch.core.bringup import check_template
 from navarch.core.errors import InvalidError
 from navarch.core.limits import NODES_PER_POOL_MAX
+from navarch.core.machine_setup import AgentStart, MachineSetup
 from navarch.core.pool import is_pool_name
 from navarch.health.conditions import TIMES_MAX
 
@@ -105,14 +106,52 @@ def pool_name_remedy(text: str) -> str | None:
 
 
 def _setup_needs_ssh_key(
-    setup_commands: tuple[str, ...], ssh_private_key_path: str | None, defaults: DefaultsConfig
+    agent: AgentStart | None,
+    cloud_init: bool,
+    setup_commands: tuple[str, ...],
+    ssh_private_key_path: str | None,
+    defaults: DefaultsConfig,
 ) -> Iterator[Fault]:
-    if setup_commands and not (ssh_private_key_path or defaults.ssh_private_key_path):
+    if not setup_commands or _agent(agent, cloud_init, setup_commands) is not AgentStart.SSH:
+        return
+    if not (ssh_private_key_path or defaults.ssh_private_key_path):
         yield Fault(
             "ssh_private_key_path is required when setup_commands are configured",
             "add ssh_private_key_path here or under defaults",
             at=("setup_commands",),
         )
+
+
+def _agent_fits_other_keys(
+    agent: AgentStart | None, cloud_init: bool, setup_commands: tuple[str, ...]
+) -> Iterator[Fault]:
+    if cloud_init and agent not in (None, AgentStart.CLOUD_INIT):
+        yield Fault(
+            f"agent is {agent}, and cloud_init is true",
+            "keep agent, and leave cloud_init out",
+            at=("cloud_init",),
+        )
+    elif agent is AgentStart.SSH and not setup_commands:
+        yield Fault(
+            "agent: ssh needs setup_commands that start the agent",
+            "add setup_commands, or leave agent out",
+            at=("agent",),
+        )
+    elif agent is AgentStart.IMAGE and setup_commands:
+        yield Fault(
+            "setup_commands do not run with agent: image",
+            "write agent: cloud-init or agent: ssh",
+            at=("setup_commands",),
+        )
+
+
+def _agent(
+    agent: AgentStart | None, cloud_init: bool, setup_commands: tuple[str, ...]
+) -> AgentStart | None:
+    """Return what starts the agent; None: what fits the provider."""
+    if agent is None and cloud_init:
+        return AgentStart.CLOUD_INIT
+    return AgentStart.SSH if agent is None and setup_commands else agent
 
 
 def _template_variables_exist(setup_commands: tuple[str, ...]) -> Iterator[Fault]:
@@ -141,6 +180,7 @@ def _pool_label_is_reserved(name: str, labels: Mapping[str, str]) -> Iterator[Fa
     rules=(
         *PROVIDER_RULES,
         *SIZE_RULES,
+        _agent_fits_other_keys,
         _setup_needs_ssh_key,
         _template_variables_exist,
         _pool_label_is_reserved,
@@ -231,10 +271,21 @@ class PoolConfig:
         "plane, once its agent has received the setting; never if left out",
         default=None,
     )
-    cloud_init: bool = key(
-        BOOLEAN,
-        "install and start the agent at the first boot, with its own join token",
-        default=False,
+    agent: AgentStart | None = key(
+        Choice(options=AgentStart),
+        "what starts the agent on a new machine: a boot script (`cloud-init`), `setup_commands` "
+        "over SSH (`ssh`), or the machine itself (`image`); if left out, `ssh` with "
+        "`setup_commands`, else `cloud-init` at AWS, GCP and Lambda and `image` elsewhere",
+        default=None,
+    )
+    cloud_init: bool = key(BOOLEAN, "`true` is short for `agent: cloud-init`", default=False)
+    user_data: str | None = key(
+        COMMAND,
+        "a script or cloud-config for the first boot, in addition to what starts the agent",
+        default=None,
+    )
+    image: str | None = key(
+        TEXT, "the image that its machines boot; the provider's if left out", default=None
     )
     agent_install_command: str | None = key(
         COMMAND,
@@ -249,7 +300,8 @@ class PoolConfig:
     )
     setup_commands: tuple[str, ...] = key(
         ListOf(each=COMMAND),
-        "commands to run on a new node over SSH; `${...}` is expanded by the shell there",
+        "commands to run on a new node, over SSH or with `agent: cloud-init` in the boot script; "
+        "`${...}` is expanded by the shell there",
         default=(),
     )
     ip_wait_timeout: timedelta = key(
@@ -306,12 +358,14 @@ class PoolConfig:
         return self.providers
 
     @property
-    def setup(self) -> Setup | None:
-        """The setup over SSH; None if the pool has no setup commands."""
-        if not self.setup_commands:
-            return None
-        return Setup(
+    def setup(self) -> MachineSetup:
+        """How its machines are set up."""
+        return MachineSetup(
+            agent=_agent(self.agent, self.cloud_init, self.setup_commands),
             commands=self.setup_commands,
+            install_command=self.agent_install_command or "",
+            user_data=self.user_data or "",
+            image=self.image or "",
             user=self.ssh_user,
             port=self.ssh_port,
             key_file=self.ssh_private_key_path or "",

@@ -182,6 +182,7 @@ def to_pool_spec(config: Config, pool: PoolConfig) -> PoolSpec:
         nodes_max=pool.max_nodes,
         labels={**pool.labels, "pool": pool.name},
         ssh_keys=pool.ssh_keys,
+        setup=pool.setup,
         auto_replace=pool.health.auto_replace,
         unhealthy_after=pool.health.unhealthy_after,
         silent_after=pool.health.silent_after,

@@ -291,7 +291,7 @@ class ServerConfig:
     external_address: str | None = key(
         URL,
         "the URL at which nodes reach the server; derived from `address` if left out, but "
-        "required for `cloud_init` at AWS, GCP and Lambda",
+        "required for pools at AWS, GCP and Lambda",
         default=None,
         environment="NAVARCH_EXTERNAL_ADDRESS",
     )

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, PoolName, Token
@@ -27,27 +27,6 @@ LOGS_MAX = 50
 
 _VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NAME = re.compile(r"\s*-?\s*\.(\w+)\s*-?\s*")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """The bring-up of a pool's machines."""
-
-    commands: tuple[str, ...]
-    user: str = "ubuntu"
-    port: int = 22
-    key_file: str = ""
-    private_address: bool = False
-    """Whether to log in through the address inside the provider's network."""
-    address_within: timedelta = timedelta(minutes=15)
-    """How long a machine may have no address."""
-    answer_within: timedelta = timedelta(minutes=10)
-    """How long SSH may take to come up."""
-    connect_within: timedelta = timedelta(seconds=30)
-    """How long one attempt to log in may take."""
-    command_within: timedelta = timedelta(minutes=5)
-    attempts_max: int = 3
-    """How often the commands are run before the machine is given back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     team: str = ""
     """The team that pays, taken from the pool at the time of the request."""
     told: str | None = None
-    """A digest of the pool's `user_data` at the time of the request; None: not recorded."""
+    """The digest `Pool.tells` at the time of the request; None: not recorded."""
     gang: Gang | None = None
     """The gang it belongs to: the machine must be in the block of the gang."""
     zones: tuple[str, ...] = ()

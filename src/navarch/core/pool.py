@@ -12,6 +12,7 @@ from navarch.core.disruption import Disruption
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
+from navarch.core.machine_setup import MachineSetup
 from navarch.core.records import evolve
 from navarch.core.recovery import Remediation
 
@@ -39,6 +40,9 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     ssh_keys: tuple[str, ...] = ()
     user_data: str = ""
+    """The whole user data of its machines, in place of what `setup` describes."""
+    setup: MachineSetup = msgspec.field(default_factory=MachineSetup)
+    """How its machines are set up."""
     auto_replace: bool = True
     unhealthy_after: int = 2
     """The number of unhealthy verdicts in a row, none of them fatal, that replace a node."""
@@ -87,8 +91,14 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tells(self) -> str:
-        """A digest of its user data; empty if there is none."""
-        text = self.user_data
+        """A digest of the operator's user data and image; empty if there is neither.
+
+        What the server adds is not covered: an update of the server, another address of it or
+        another way to start the agent makes no machine differ from what its pool would buy.
+        """
+        text, added = self.user_data, (self.setup.user_data, self.setup.image)
+        if any(added):
+            text = "\0".join((text, *added))
         return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
     @property

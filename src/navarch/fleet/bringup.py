@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.core.bringup import BringUpLog, Setup
+from navarch.core.bringup import BringUpLog
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
 from navarch.core.launch import Progress, pause
+from navarch.core.machine_setup import MachineSetup
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
 
@@ -44,7 +45,7 @@ Step = Run | Wait | AbandonMachine | Finished
 
 
 def next_step(
-    setup: Setup,
+    setup: MachineSetup,
     node: Node,
     logs: Sequence[BringUpLog],
     *,

@@ -19,6 +19,7 @@ from navarch.core.incident import Incident
 from navarch.core.instance import Inventory, NodeMetrics, Topology
 from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job
 from navarch.core.launch import Offering
+from navarch.core.machine_setup import MachineSetup
 from navarch.core.node import InstanceState, NodeStatus, Phase
 from navarch.core.recovery import Command, CommandKind, Remediation
 from navarch.core.witness import Testimony
@@ -115,6 +116,8 @@ class PoolSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     ssh_keys: tuple[str, ...] = ()
     user_data: str = ""
+    """The whole user data of its machines. To add to the boot script of the agent, use `setup`."""
+    setup: MachineSetup = field(default_factory=MachineSetup)
     auto_replace: bool = True
     unhealthy_after: int = 2
     silent_after: timedelta = timedelta(minutes=10)
@@ -236,6 +239,8 @@ class Capacity:
     gang: int = 0
     """The number of machines that must be in one block, all or none; the GPUs are then rounded up
     to whole gangs."""
+    setup: MachineSetup | None = None
+    """How the machines are set up; None: as the pool is now."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,8 @@ class ProvisionRequest(msgspec.Struct, frozen=True, kw_only=True):
     ssh_keys: Sequence[str] = ()
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     user_data: str = ""
+    image: str = ""
+    """The image to boot; the provider's if empty."""
     reservation: str = ""
     """The capacity reservation for the machine; CapacityError if it is full."""
     group: str = ""

@@ -144,13 +144,15 @@ def plan_capacity(
     nodes_max = min(nodes_max, NODES_PER_POOL_MAX)
     chosen = tuple(offering for offering in fitting if offering.gpus == best.gpus)
     blank = PoolSpec(name=capacity.name, offerings=chosen, nodes_min=nodes, nodes_max=nodes_max)
+    spec = pool_spec(known) if known else blank
     return replace(
-        pool_spec(known) if known else blank,
+        spec,
         offerings=chosen,
         nodes_min=nodes,
         nodes_max=nodes_max,
         nodes_wanted=nodes,
         gang=gang,
+        setup=capacity.setup or spec.setup,
     )
 
 

@@ -17,11 +17,13 @@ from navarch.core.autoscaling import (
     Window,
     is_time_zone,
 )
+from navarch.core.bringup import check_template
 from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
 from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
+from navarch.core.machine_setup import AgentStart
 from navarch.core.pool import Pool, is_pool_name
 from navarch.core.recovery import Remediation
 from navarch.health.conditions import TIMES_MAX
@@ -63,6 +65,36 @@ def check_spec(spec: PoolSpec) -> None:
         check_autoscaling(spec.autoscaling)
     for offering in spec.offerings:
         _check_offering(offering)
+    _check_setup(spec)
+
+
+def _check_setup(spec: PoolSpec) -> None:
+    setup = spec.setup
+    if spec.user_data.strip() and setup.agent not in (None, AgentStart.IMAGE):
+        raise InvalidError(
+            f"user_data: it replaces what starts the agent, and setup.agent is {setup.agent}; "
+            "use setup.user_data to add to it"
+        )
+    if setup.agent is AgentStart.SSH and not setup.commands:
+        raise InvalidError("setup.commands: agent ssh needs commands that start the agent")
+    if setup.agent is AgentStart.IMAGE and setup.commands:
+        raise InvalidError("setup.commands: they do not run with agent image")
+    for index, command in enumerate(setup.commands):
+        try:
+            check_template(command)
+        except InvalidError as error:
+            raise InvalidError(f"setup.commands[{index}]: {error}") from error
+        if not command.strip():
+            raise InvalidError(f"setup.commands[{index}]: the command is empty")
+    if not setup.user:
+        raise InvalidError("setup.user: a name is required")
+    if not 1 <= setup.port <= 65535:
+        raise InvalidError("setup.port: must be 1 to 65535")
+    if not 1 <= setup.attempts_max <= 100:
+        raise InvalidError("setup.attempts_max: must be 1 to 100")
+    for name in ("address_within", "answer_within", "connect_within", "command_within"):
+        if getattr(setup, name) <= timedelta(0):
+            raise InvalidError(f"setup.{name}: must be longer than zero")
 
 
 def _check_sizes(spec: PoolSpec) -> None:
@@ -203,7 +235,7 @@ def comes_up_differently(before: Pool, after: Pool) -> bool:
     """Return whether a change may affect whether machines come up."""
     return any(
         getattr(before, name) != getattr(after, name)
-        for name in ("offerings", "user_data", "ssh_keys", "boot_deadline")
+        for name in ("offerings", "user_data", "setup", "ssh_keys", "boot_deadline")
     )
 
 

@@ -1,4 +1,4 @@
-"""Over every protocol, a pool without a way to start its agents is rejected and changes nothing."""
+"""Over every protocol, a pool that cannot reach the server is rejected and changes nothing."""
 
 import asyncio
 from dataclasses import replace
@@ -18,12 +18,12 @@ TOKEN = "a token"
 TRAINING = PoolName("training")
 SPEC = PoolSpec(name=TRAINING, offerings=(H100,), nodes_min=0, nodes_max=3)
 SCRIPT = "#!/bin/sh\nstart-the-agent\n"
-WORDS = "user_data: nothing starts the agent on machines that pool training buys from sim"
+WORDS = "pool training: machines of sim cannot reach the server: no address is set for them"
 FILE = """
-server: {external_address: "https://navarch.example.com"}
 providers: {sim: {type: aws, region: us-east-1}, other: {type: fake}}
 pools:
-  NAME: {provider: sim, instance_type: h100-8x, max_nodes: 3, cloud_init: true}
+  NAME: {provider: sim, instance_type: h100-8x, max_nodes: 3,
+    control_plane_address: "https://navarch.example.com"}
 """
 
 
@@ -38,8 +38,7 @@ async def story(fleet: FleetApi, local: LocalApi) -> None:
     for request in (fleet.put_pool(SPEC, reason=""), fleet.up(wish)):
         with pytest.raises(InvalidError, match=WORDS) as refusal:
             await request
-        assert "cloud_init: true or setup_commands" in str(refusal.value)
-        assert "PUT /v1/pools/training" in str(refusal.value)
+        assert "set server.external_address" in str(refusal.value)
     assert local.store.fleet() is before
     assert list(await fleet.list_pools()) == []
 
@@ -53,7 +52,7 @@ async def story(fleet: FleetApi, local: LocalApi) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["in-process", "http", "grpc"])
-def test_a_cloud_pool_is_rejected_unless_something_starts_its_agent(protocol: str) -> None:
+def test_a_cloud_pool_is_rejected_unless_its_machines_reach_the_server(protocol: str) -> None:
     async def run() -> None:
         local = some_doors()
         if protocol == "in-process":
@@ -69,7 +68,7 @@ def test_a_cloud_pool_is_rejected_unless_something_starts_its_agent(protocol: st
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-def test_a_pool_that_the_file_holds_with_cloud_init_is_accepted_without_user_data() -> None:
+def test_a_pool_with_an_address_of_its_own_is_accepted() -> None:
     async def run() -> None:
         local = some_doors(pool_in_the_file="training")
         assert (await local.fleet.put_pool(SPEC, reason="")).spec == SPEC

@@ -1,4 +1,4 @@
-"""A server with an account at AWS buys no machine that would stay without an agent."""
+"""Every machine that a server buys at AWS gets an agent, or it is not bought."""
 
 import asyncio
 import base64
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import botocore.session
 import pytest
@@ -28,13 +29,14 @@ CONFIG = """
 server:
   address: "127.0.0.1:0"
   grpc_address: "127.0.0.1:0"
-  external_address: https://navarch.example.com:50051
+  ADDRESS
 providers:
   work: {{type: aws, region: us-east-1, regions: [us-east-1], endpoint: "{url}"}}
 pools:
   described: {{provider: work, instance_type: h100-8x, region: us-east-1, max_nodes: 1,
-    cloud_init: true}}
+    control_plane_address: "https://navarch.example.com:50051"}}
 """
+REACHABLE = "external_address: https://navarch.example.com:50051"
 P5 = Offering(
     provider=ProviderName("work"),
     instance_type="p5.48xlarge",
@@ -43,6 +45,7 @@ P5 = Offering(
     gpu_type="h100",
 )
 SPEC = PoolSpec(name=PoolName("training"), offerings=(P5,), nodes_min=1, nodes_max=1)
+AMI = "ami-0123456789abcdef0"
 SCRIPT = "#!/bin/sh\nstart-the-agent\n"
 
 FETCHES = "AGENT_URL=https://navarch.example.com:50051/agent/"
@@ -50,12 +53,13 @@ FETCHES = "AGENT_URL=https://navarch.example.com:50051/agent/"
 Story = Callable[[FleetClient, str], Awaitable[None]]
 
 
-def serve(ec2: Ec2Server, folder: Path, story: Story) -> None:
+def serve(ec2: Ec2Server, folder: Path, story: Story, *, address: str = REACHABLE) -> None:
     """Run `story` with a client of a running server and the server's address."""
+    text = CONFIG.replace("ADDRESS", address).format(url=ec2.url)
 
     async def main() -> None:
         running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
-        plane = ControlPlane(data_dir=folder, config=parse_config(CONFIG.format(url=ec2.url)))
+        plane = ControlPlane(data_dir=folder, config=parse_config(text))
         async with asyncio.TaskGroup() as tasks:
             life = tasks.create_task(plane.run(running.set_result))
             url = f"http://{(await running).http.reachable()}"
@@ -80,15 +84,18 @@ async def navarch(url: str, line: str) -> tuple[int, str]:
     return ran.returncode, output.decode()
 
 
+def client_of(ec2: Ec2Server) -> Any:  # noqa: ANN401 - botocore makes it while it runs
+    return botocore.session.get_session().create_client(
+        "ec2", region_name="us-east-1", endpoint_url=ec2.url
+    )
+
+
 async def user_data(ec2: Ec2Server) -> str:
     """Wait for the one machine; return its user data."""
     while not ec2.alive():  # noqa: ASYNC110 - another process fills it
         await asyncio.sleep(0.05)
     (machine,) = ec2.alive()
-    client = botocore.session.get_session().create_client(
-        "ec2", region_name="us-east-1", endpoint_url=ec2.url
-    )
-    attribute = client.describe_instance_attribute(InstanceId=machine, Attribute="userData")
+    attribute = client_of(ec2).describe_instance_attribute(InstanceId=machine, Attribute="userData")
     return base64.b64decode(attribute["UserData"]["Value"]).decode()
 
 
@@ -96,7 +103,7 @@ def test_the_api_and_the_command_line_refuse_such_a_pool_and_buy_nothing(
     ec2: Ec2Server, tmp_path: Path
 ) -> None:
     async def story(fleet: FleetClient, url: str) -> None:
-        with pytest.raises(InvalidError, match="nothing starts the agent on machines that pool"):
+        with pytest.raises(InvalidError, match="machines of work cannot reach the server"):
             await fleet.put_pool(SPEC, reason="")
         for line in (
             "up --gpus 8 --type h100 --name training",
@@ -104,12 +111,31 @@ def test_the_api_and_the_command_line_refuse_such_a_pool_and_buy_nothing(
         ):
             code, output = await navarch(url, line)
             assert code == 2, output
-            assert "pool training buys from work, so they would cost money" in output
-            assert "with cloud_init: true or setup_commands" in output
+            assert "pool training: machines of work cannot reach the server" in output
+            assert "set server.external_address" in output
         assert [pool.spec.name for pool in await fleet.list_pools()] == ["described"]
 
-    serve(ec2, tmp_path, story)
+    serve(ec2, tmp_path, story, address="")
     assert ec2.made() == 0
+
+
+def test_pools_of_the_command_line_get_the_agent_with_the_operators_parts(
+    ec2: Ec2Server, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("#cloud-config\nruncmd: [mount /data]\n")
+
+    async def story(_fleet: FleetClient, url: str) -> None:
+        setup = f"--user-data {own} --image {AMI} --setup-command nvidia-smi"
+        code, output = await navarch(url, f"up --gpus 8 --type h100 --name training {setup}")
+        assert code == 0, output
+        text = await user_data(ec2)
+        assert text.index("mount /data") < text.index("sh -euc nvidia-smi") < text.index(FETCHES)
+        (machine,) = ec2.alive()
+        (found,) = client_of(ec2).describe_instances(InstanceIds=[machine])["Reservations"]
+        assert found["Instances"][0]["ImageId"] == AMI
+
+    serve(ec2, tmp_path / "state", story)
 
 
 def test_a_pool_with_user_data_is_accepted_and_its_machine_gets_it(
@@ -153,12 +179,12 @@ def test_a_pool_that_an_older_version_stored_is_loaded_and_buys_nothing(
         while "no machines are bought" not in (await fleet.get_pool(SPEC.name)).note:  # noqa: ASYNC110 - the loops run in real time
             await asyncio.sleep(0.05)
         note = (await fleet.get_pool(SPEC.name)).note
-        assert "nothing starts the agent on machines that pool training buys from work" in note
+        assert "pool training: machines of work cannot reach the server" in note
         assert ec2.made() == 0
         await fleet.put_pool(replace(SPEC, user_data=SCRIPT), reason="")
         assert await user_data(ec2) == SCRIPT
 
-    serve(ec2, tmp_path, story)
+    serve(ec2, tmp_path, story, address="")
 
 
 async def store_pool(folder: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from tests.support.fleet_process import CONFIG, FleetProcess
 
 AT_A_CLOUD = """
-  far: {provider: aws, instance_type: h100-8x, min_nodes: 0, max_nodes: 1, cloud_init: true}
+  far: {provider: aws, instance_type: h100-8x, min_nodes: 0, max_nodes: 1}
 """
 
 
-def test_a_reload_refuses_cloud_init_at_a_cloud_without_an_external_address(
+def test_a_reload_refuses_a_pool_at_a_cloud_without_an_external_address(
     tmp_path: Path,
 ) -> None:
     server = FleetProcess(tmp_path)
@@ -26,7 +26,7 @@ def test_a_reload_refuses_cloud_init_at_a_cloud_without_an_external_address(
             lambda: "configuration not reloaded, the previous one stays in force" in read(server)
         )
         assert f"{server.config}:{line}:" in read(server)
-        assert "no address is set at which they reach the server" in read(server)
+        assert "machines of aws cannot reach the server: no address is set for them" in read(server)
         assert "far" not in server.navarch("pool", "list").stdout
     finally:
         server.kill()

@@ -147,3 +147,30 @@ def test_a_machine_without_compiled_code_for_its_python_states_the_remedy(tmp_pa
     assert "server.agent_wheels" in ran.stderr
     assert "server.agent_index" in ran.stderr
     assert not started(machine)
+
+
+def test_setup_commands_run_before_the_agent_is_installed(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    order = tmp_path / "order"
+    commands = (
+        f"echo {{{{.NodeID}}}} {{{{.JoinToken}}}} > {order}",
+        f"test ! -e {machine.agent} && echo second >> {order}",
+    )
+    variables = {"NAVARCH_NODE_ID": "it's-0", "NAVARCH_JOIN_TOKEN": "nvj1.x"}
+    with file_server(the_bundle().content, whole) as url:
+        script = render_user_data(variables, install_bundle(the_bundle(), url), commands=commands)
+        ran = machine.boot(script)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert order.read_text() == "it's-0 nvj1.x\nsecond\n"
+    assert started(machine)
+
+
+def test_a_failed_setup_command_ends_the_script_and_is_not_repeated_in_the_log(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path)
+    script = render_user_data({}, "install", commands=("true", "false; : a-password"))
+    ran = machine.boot(script)
+    assert ran.returncode == 1
+    assert ran.stderr == "navarch: setup command 2 ended with exit code 1\n"
+    assert not started(machine)

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.core.bringup import BringUpLog, Setup, check_template, fill_in, without_secrets
+from navarch.core.bringup import BringUpLog, check_template, fill_in, without_secrets
 from navarch.core.errors import InvalidError
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.launch import Launch
+from navarch.core.machine_setup import MachineSetup
 from navarch.core.node import Node, Phase
 from navarch.core.records import evolve
 from navarch.fleet.bringup import AbandonMachine, Finished, Run, Wait, next_step, progressed
 from navarch.testing.worlds import H100, NOW
 
-SETUP = Setup(commands=("true",))
+SETUP = MachineSetup(commands=("true",))
 
 
 def a_machine(*, public: str = "203.0.113.7", private: str = "10.0.0.7") -> Node:
@@ -57,7 +58,9 @@ def an_attempt(number: int = 1, **changes: object) -> BringUpLog:
     return replace(log, **changes)  # type: ignore[arg-type]
 
 
-def step(setup: Setup, node: Node, *logs: BringUpLog, after: timedelta = timedelta(0)) -> object:
+def step(
+    setup: MachineSetup, node: Node, *logs: BringUpLog, after: timedelta = timedelta(0)
+) -> object:
     return next_step(setup, node, logs, unanswered_since=None, now=NOW + after)
 
 
@@ -103,7 +106,7 @@ def test_a_machine_with_an_address_is_set_up_at_once() -> None:
 
 
 def test_the_private_address_is_used_if_the_pool_requires_it() -> None:
-    inside = replace(SETUP, private_address=True)
+    inside = evolve(SETUP, private_address=True)
     assert step(inside, a_machine()) == Run(address="10.0.0.7", attempt=1)
     assert step(inside, a_machine(private="")) == Run(address="203.0.113.7", attempt=1)
     assert step(SETUP, a_machine(public="")) == Run(address="10.0.0.7", attempt=1)
@@ -143,7 +146,7 @@ def test_the_last_failure_abandons_the_machine_with_its_reason() -> None:
 
 def test_an_attempt_interrupted_by_a_crash_counts() -> None:
     cut = an_attempt(ended_at=None, error="")
-    once = replace(SETUP, attempts_max=1)
+    once = evolve(SETUP, attempts_max=1)
     assert isinstance(step(once, a_machine(), cut, after=timedelta(hours=1)), AbandonMachine)
 
 

@@ -44,9 +44,7 @@ def test_creating_a_pool_without_an_agent_is_refused_and_launches_nothing(line: 
     with running_fleet(missing_agent=missing) as fleet:
         refused = fleet.run(line)
         assert refused.exit_code == 2
-        assert refused.output == (
-            "Error: user_data: pool training buys from sim; add cloud_init: true\n"
-        )
+        assert refused.output == ("Error: pool training buys from sim; add cloud_init: true\n")
         fleet.wait(3600)
         assert not fleet.world.fleet().pools
         assert bought(fleet) == 0

@@ -1,6 +1,7 @@
 """Commands on pools and machines against a running control plane."""
 
 import json
+from pathlib import Path
 
 from cli_fleet import running_fleet
 
@@ -105,3 +106,30 @@ def test_a_size_that_is_not_a_multiple_of_the_gang_is_refused_with_valid_sizes()
 
     assert result.exit_code != 0
     assert "request 4 or 8 nodes, not 5" in result.output
+
+
+def test_flags_describe_how_machines_are_set_up(tmp_path: Path) -> None:
+    own = tmp_path / "own.sh"
+    own.write_text("#!/bin/sh\nmount /data\n")
+    flags = f"--setup-command nvidia-smi --setup-command true --user-data {own} --image ubuntu"
+    with running_fleet() as fleet:
+        fleet.run(f"{CREATE} {flags}")
+        setup = json.loads(fleet.run("pool get train -o json").stdout)["spec"]["setup"]
+        assert setup["agent"] is None
+        assert setup["commands"] == ["nvidia-smi", "true"]
+        assert (setup["user_data"], setup["image"]) == ("#!/bin/sh\nmount /data\n", "ubuntu")
+        shown = fleet.run("pool get train").stdout
+        assert "Set-up:          2 commands" in shown
+        assert "Image:           ubuntu" in shown
+        fleet.run("up --gpus 8 --type h100 --name demo --setup-command start --ssh-user admin")
+        # Without flags the set-up stays.
+        fleet.run("up --gpus 16 --type h100 --name demo")
+        setup = json.loads(fleet.run("pool get demo -o json").stdout)["spec"]["setup"]
+        assert (setup["agent"], setup["user"], setup["commands"]) == ("ssh", "admin", ["start"])
+
+
+def test_an_ssh_user_without_commands_is_bad_usage() -> None:
+    with running_fleet() as fleet:
+        result = fleet.run(f"{CREATE} --ssh-user admin")
+        assert result.exit_code == 2
+        assert "--ssh-user is for --setup-command, which is missing" in result.stderr

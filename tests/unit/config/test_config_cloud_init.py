@@ -1,4 +1,4 @@
-"""cloud_init at a cloud is refused without an address at which its machines reach the server.
+"""A pool at a cloud is refused without an address at which its machines reach the server.
 
 In the texts `@` marks the character that the message must point at.
 """
@@ -64,27 +64,26 @@ def refused(text: str) -> tuple[str, str]:
 def test_a_local_external_address_is_refused(cloud: str, url: str) -> None:
     message, remedy = refused(a_file(CLOUDS[cloud], server=f'external_address: @"{url}"'))
     assert message == (
-        f'pool "p": cloud_init starts agents on machines of c that cannot reach the server at '
-        f"{url}: there, that address is the machine itself"
+        f'pool "p": machines of c cannot reach the server at {url}: there, that address is the '
+        "machine itself"
     )
     assert "https://navarch.example.com:50051" in remedy
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_a_missing_external_address_is_refused(cloud: str) -> None:
-    text = a_file(CLOUDS[cloud]).replace("cloud_init: true", "cloud_init: @true")
+    text = a_file(CLOUDS[cloud]).replace("  p:\n", "  @p:\n")
     message, remedy = refused(text)
     assert message == (
-        'pool "p": cloud_init starts agents on machines of c, and no address is set at which they '
-        "reach the server"
+        'pool "p": machines of c cannot reach the server: no address is set for them'
     )
     assert "server.external_address" in remedy
-    assert "control_plane_address" in remedy
+    assert "navarch serve --external-address" in remedy
 
 
 def test_a_listen_address_does_not_replace_an_external_address() -> None:
     text = a_file(CLOUDS["aws"], server='address: ":50051", auth_token: x')
-    refused(text.replace("cloud_init: true", "cloud_init: @true"))
+    refused(text.replace("  p:\n", "  @p:\n"))
 
 
 def test_a_local_address_of_the_pool_is_refused_despite_a_good_external_address() -> None:
@@ -125,14 +124,57 @@ def test_cloud_init_outside_the_clouds_accepts_a_local_address(kind: str, server
     assert parse_config(a_file(LOCAL[kind], server=server)).pools["p"].cloud_init
 
 
-def test_a_pool_without_cloud_init_needs_no_external_address() -> None:
-    text = a_file(CLOUDS["aws"]).replace("cloud_init: true", "cloud_init: false")
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "agent: image",
+        "agent: ssh\n    setup_commands: [start-agent]\n    ssh_private_key_path: /key",
+        "setup_commands: [start-agent]\n    ssh_private_key_path: /key",
+    ],
+)
+def test_a_pool_needs_no_address_if_navarch_passes_none_to_its_machines(setup: str) -> None:
+    text = a_file(CLOUDS["aws"]).replace("cloud_init: true", setup)
     assert parse_config(text).server.external_address is None
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "labels: {}",
+        "agent: cloud-init",
+        "setup_commands: ['start {{.ControlPlane}}']\n    ssh_private_key_path: /key",
+    ],
+)
+def test_cloud_init_is_the_default_at_clouds_and_needs_an_address(setup: str) -> None:
+    text = a_file(CLOUDS["aws"]).replace("cloud_init: true", setup)
+    refused(text.replace("  p:\n", "  @p:\n"))
+
+
+def test_a_private_address_is_a_warning() -> None:
+    text = a_file(CLOUDS["aws"], server="external_address: http://10.0.0.5:50051")
+    (warning,) = parse_config(text).warnings
+    assert warning.message == (
+        'pool "p": machines of c reach the private address http://10.0.0.5:50051 only inside that '
+        "network"
+    )
+
+
+@pytest.mark.parametrize(
+    ("setup", "message"),
+    [
+        ("agent: ssh\n    cloud_init: @true", "agent is ssh, and cloud_init is true"),
+        ("agent: @ssh", "agent: ssh needs setup_commands that start the agent"),
+        ("agent: image\n    @setup_commands: [x]", "setup_commands do not run with agent: image"),
+    ],
+)
+def test_keys_that_contradict_each_other_are_refused(setup: str, message: str) -> None:
+    text = a_file(LOCAL["fake"]).replace("cloud_init: true", setup)
+    assert refused(text)[0] == f'pool "p": {message}'
 
 
 def test_one_cloud_among_several_providers_needs_an_external_address() -> None:
     text = a_file(CLOUDS["aws"]).replace("provider: c", "providers: [{name: home}, {name: c}]")
-    refused(text.replace("cloud_init: true", "cloud_init: @true"))
+    refused(text.replace("  p:\n", "  @p:\n"))
 
 
 def test_a_bad_external_address_of_several_pools_is_reported_once() -> None:

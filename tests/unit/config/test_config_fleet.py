@@ -117,7 +117,7 @@ defaults:
 """
 
 SMALL = """\
-server: {address: ":1", auth_token: one, heartbeat_interval: 30s}
+server: {address: ":1", auth_token: one, heartbeat_interval: 30s, external_address: https://n.com}
 providers: {c: {type: fake}, l: {type: lambda, api_key: k1}}
 pools:
   p: {provider: c, instance_type: x, max_nodes: 1}
@@ -194,6 +194,7 @@ pools:
 def test_abstract_types_depend_on_the_type_of_a_provider_and_not_on_its_name() -> None:
     config = parse_config(
         """\
+server: {external_address: https://n.com}
 providers:
   gcp: {type: aws, region: us-east-1}
   mine: {type: gcp, project: p, zone: europe-west4-b}
@@ -235,6 +236,7 @@ pools:
 def test_the_cost_strategy_puts_the_cheapest_first_and_unknown_prices_last() -> None:
     config = parse_config(
         """\
+server: {external_address: https://n.com}
 providers: {d: {type: docker}, g: {type: gcp, project: p}, l: {type: lambda, api_key: k}}
 pools:
   p:
@@ -288,7 +290,7 @@ def test_a_reload_applies_what_it_can_and_names_the_rest() -> None:
     old = parse_config(SMALL)
     new = parse_config(
         """\
-server: {address: ":2", auth_token: two, heartbeat_interval: 10s}
+server: {address: ":2", auth_token: two, heartbeat_interval: 10s, external_address: https://n.com}
 providers: {c: {type: fake, gpu_count: 4}, l: {type: lambda, api_key: k2}, n: {type: fake}}
 pools:
   p: {provider: c, instance_type: x, max_nodes: 9}
@@ -543,6 +545,7 @@ pools:
 
 def test_spot_prices_come_from_the_catalogue_until_a_provider_reports_them() -> None:
     text = """
+server: {external_address: https://n.com}
 providers:
   amazon: {type: aws, region: us-east-1}
   google: {type: gcp, project: p, zone: us-central1-a}

@@ -11,6 +11,9 @@ from navarch.config import ConfigError, parse_config
 HEAD = "providers:\n  c: {type: fake}\n  d: {type: fake}\n"
 
 
+REACHABLE = "server: {external_address: https://n.com}\n"
+
+
 def a_pool(lines: str, head: str = HEAD) -> str:
     body = "".join(f"    {line}\n" for line in lines.splitlines())
     return f"{head}pools:\n  p:\n{body}"
@@ -268,7 +271,7 @@ ACCEPTED_BY_GO = [
         a_pool(
             "providers: [{name: a, regions: [us-east-1], zones: [us-east-1b, @us-west-2a]}]\n"
             "instance_type: x\nmax_nodes: 1",
-            head="providers:\n  a: {type: aws}\n",
+            head=REACHABLE + "providers:\n  a: {type: aws}\n",
         ),
         'the zone "us-west-2a" is not in us-east-1',
         "add its region",
@@ -277,7 +280,7 @@ ACCEPTED_BY_GO = [
         a_pool(
             "provider: g\ninstance_type: x\nmax_nodes: 1\n"
             "region: europe-west4\nzones: [@us-central1-a]",
-            head="providers:\n  g: {type: gcp, project: x}\n",
+            head=REACHABLE + "providers:\n  g: {type: gcp, project: x}\n",
         ),
         'the zone "us-central1-a" is not in europe-west4',
         "add its region",

@@ -1,5 +1,6 @@
 """Voluntary disruption: reasons, budgets and windows."""
 
+import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,6 +11,7 @@ import pytest
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, ProviderName, Token
+from navarch.core.machine_setup import AgentStart, MachineSetup
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
@@ -112,6 +114,41 @@ def test_a_node_drifts_when_its_pool_has_other_user_data() -> None:
         known.append(evolve(node, launch=evolve(node.launch, told=digest)))
     assert begun(after, known) == ["old", "nothing"]
     assert begun(evolve(after, disruption=Disruption()), known) == []
+
+
+WITH_SETUP = MachineSetup(user_data="mount /data", image="ubuntu-1")
+
+
+@pytest.mark.parametrize("changed", [{"user_data": "mount /scratch"}, {"image": "ubuntu-2"}])
+def test_a_node_drifts_when_its_pool_has_another_image_or_addition(changed: dict[str, str]) -> None:
+    strict = Disruption(replace_drifted=True, budgets=(MANY,))
+    before = a_pool(size=1, setup=WITH_SETUP)
+    after = evolve(before, setup=evolve(WITH_SETUP, **changed), disruption=strict)  # type: ignore[arg-type]
+    node = a_node("old")
+    assert node.launch is not None
+    known = [evolve(node, launch=evolve(node.launch, told=before.tells))]
+    assert begun(after, known) == ["old"]
+
+
+@pytest.mark.parametrize("user_data", ["", "mount /data"])
+def test_what_the_server_does_for_a_machine_is_no_drift(user_data: str) -> None:
+    """Also not for machines of an earlier version, which did not store how they were set up."""
+    strict = Disruption(replace_drifted=True, budgets=(MANY,))
+    before = a_pool(size=1, user_data=user_data, disruption=strict)
+    other = MachineSetup(
+        agent=AgentStart.SSH,
+        commands=("start-agent {{.ControlPlane}}",),
+        install_command="pip install navarch",
+        user="admin",
+        key_file="/key",
+    )
+    old = hashlib.sha256(user_data.encode()).hexdigest()[:16] if user_data else ""
+    for setup in (MachineSetup(), other):
+        after = evolve(before, setup=setup)
+        assert after.tells == old
+        node = a_node("old")
+        assert node.launch is not None
+        assert begun(after, [evolve(node, launch=evolve(node.launch, told=old))]) == []
 
 
 @pytest.mark.parametrize(("price", "replaced"), [("60", 1), ("90", 0), ("0", 0)])

@@ -7,6 +7,7 @@ from navarch.cli.render.table import (
     Canvas,
     Cell,
     Column,
+    count,
     duration,
     exact_duration,
     price,
@@ -98,6 +99,10 @@ def _facts(pool: PoolView) -> Iterator[tuple[str, str]]:
     yield "Spares", f"{spec.spares} above the size" if spec.spares else ""
     yield "Replaced", "; ".join(_replaced(spec.disruption))
     yield "SSH Keys", ", ".join(spec.ssh_keys)
+    yield "Agent", spec.setup.agent or ""
+    yield "Image", printable(spec.setup.image)
+    yield "Set-up", count(len(spec.setup.commands), "command") if spec.setup.commands else ""
+    yield "User Data", "its own" if spec.user_data or spec.setup.user_data else ""
 
 
 def _replaced(disruption: Disruption) -> Iterator[str]:

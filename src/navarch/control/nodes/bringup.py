@@ -15,12 +15,13 @@ from navarch.control.nodes.controller import NodeController
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.controller import update_with_retry
 from navarch.control.runtime.operations import OperationRunner
-from navarch.core.bringup import BringUpLog, CommandLog, Setup, fill_in, without_secrets
+from navarch.core.bringup import BringUpLog, CommandLog, fill_in, without_secrets
 from navarch.core.errors import ProviderError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
+from navarch.core.machine_setup import MachineSetup
 from navarch.core.node import Node, Phase, Retirement
 from navarch.fleet import lifecycle
 from navarch.fleet.bringup import (
@@ -45,8 +46,8 @@ class BringUp:
 
     shells: Shells
     logs: BringUpLogs
-    setup: Callable[[PoolName], Setup | None]
-    """The set-up of a pool's machines; None for machines that set themselves up."""
+    setup: Callable[[Launch], MachineSetup | None]
+    """The set-up of a launch's machine; None if no commands run on it over SSH."""
     control_plane: Callable[[PoolName], str]
     """The address by which a pool's machines reach the control plane."""
     join_token: Callable[[NodeId, Token], str] = lambda _node, _launch: ""
@@ -82,19 +83,18 @@ class BringUpController(NodeController):
         super().__init__(clock, store, operations, memories=[self._machines])
 
     def concerns(self, node: Node) -> bool:
-        """Return whether `node` has a machine and its pool a set-up."""
-        if node.instance is None or node.pool is None:
+        """Return whether `node` has a machine on which commands run."""
+        if node.instance is None or node.launch is None:
             return False
-        return self._bringup.setup(node.pool) is not None
+        return self._bringup.setup(node.launch) is not None
 
     def advance(self, node: Node, now: datetime) -> datetime | None:
         """Take the next step of the set-up."""
         key = f"bringup/{node.id}"
         if self._operations.busy(key):
             return None
-        assert node.pool is not None, node.id
         assert node.launch is not None, node.id
-        setup, launch = self._bringup.setup(node.pool), node.launch
+        setup, launch = self._bringup.setup(node.launch), node.launch
         assert setup is not None, node.id
         memory = self._machines.get(node.id)
         if memory is None or memory.launch != launch.token:
@@ -118,7 +118,7 @@ class BringUpController(NodeController):
     async def _recall(self, node: Node, memory: _Memory) -> None:
         memory.logs = tuple(await self._bringup.logs.list(node.id))
 
-    async def _run(self, launch: Launch, setup: Setup, memory: _Memory, step: Run) -> None:
+    async def _run(self, launch: Launch, setup: MachineSetup, memory: _Memory, step: Run) -> None:
         login = await self._login(launch, setup, memory, step.address)
         memory.unanswered_since = memory.unanswered_since or self._clock.now()
         try:
@@ -134,7 +134,9 @@ class BringUpController(NodeController):
         finally:
             await shell.close()
 
-    async def _login(self, launch: Launch, setup: Setup, memory: _Memory, address: str) -> Login:
+    async def _login(
+        self, launch: Launch, setup: MachineSetup, memory: _Memory, address: str
+    ) -> Login:
         """Return the login of the provider, else that of the pool."""
         assert launch.instance is not None, launch.token
         try:
@@ -156,7 +158,7 @@ class BringUpController(NodeController):
         )
 
     async def _set_up(
-        self, launch: Launch, setup: Setup, memory: _Memory, step: Run, shell: Shell
+        self, launch: Launch, setup: MachineSetup, memory: _Memory, step: Run, shell: Shell
     ) -> None:
         now = self._clock.now()
         began = memory.unanswered_since or now
@@ -196,7 +198,12 @@ class BringUpController(NodeController):
         await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
 
     async def _command(
-        self, shell: Shell, template: str, values: Mapping[str, str], number: int, setup: Setup
+        self,
+        shell: Shell,
+        template: str,
+        values: Mapping[str, str],
+        number: int,
+        setup: MachineSetup,
     ) -> tuple[CommandLog, str]:
         """Run one command; return its log, and why no more commands may run."""
         began = self._clock.monotonic()

@@ -24,8 +24,8 @@ from navarch.ports.clock import Clock
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import Store
 
-UserData = Callable[[ProvisionRequest, ProviderName], str]
-"""Returns the boot script of a machine in a pool without one. It must return the same each
+UserData = Callable[[ProvisionRequest, Pool, ProviderName], str]
+"""Returns the user data of a machine in a pool without one. It must return the same each
 time: some providers refuse a token that comes with a different request than before."""
 
 MissingAgent = Callable[[Pool], str | None]
@@ -217,10 +217,11 @@ class LaunchController(NodeController):
             ssh_keys=pool.ssh_keys,
             labels={**pool.labels, **self._store.cluster.labels(owner)},
             user_data=pool.user_data,
+            image=pool.setup.image,
             reservation=launch.offering.reservation,
             group=launch.gang.id if launch.gang else "",
             group_size=launch.gang.nodes if launch.gang else 0,
         )
         if request.user_data.strip() or self._user_data is None:
             return request
-        return evolve(request, user_data=self._user_data(request, launch.offering.provider))
+        return evolve(request, user_data=self._user_data(request, pool, launch.offering.provider))

@@ -1,4 +1,4 @@
-"""Nodes that their pool would not buy today: another offering, or other user data."""
+"""Nodes that their pool would not buy today: another offering, user data or image."""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -16,16 +16,16 @@ def drifted(pool: Pool, nodes: Iterable[Node]) -> Iterator[Candidate]:
     if not pool.disruption.replace_drifted:
         return
     listed = [_kind(offering) for offering in pool.offerings]
-    user_data = pool.tells
+    now_told = pool.tells
     for node in nodes:
         if node.launch is None:
             continue
         if _kind(node.launch.offering) not in listed:
             reason = f"drifted: the pool no longer lists {node.launch.offering}"
             yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
-        elif node.launch.told not in (None, user_data):
+        elif node.launch.told not in (None, now_told):
             # The user data of machines bought before it was recorded is unknown.
-            reason = "drifted: the pool's user_data has changed since it was bought"
+            reason = "drifted: the pool's user data or image has changed since it was bought"
             yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
 
 

@@ -3,8 +3,6 @@
 import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from email.mime.multipart import MIMEMultipart
-from email.mime.text import MIMEText
 from typing import Any
 
 import msgspec
@@ -12,6 +10,7 @@ import msgspec
 from navarch.core.errors import RejectedError
 from navarch.core.ownership import CLUSTER, POOL
 from navarch.core.records import evolve
+from navarch.core.user_data import multipart
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.ec2 import AwsSettings
 from navarch.providers.aws.translation import MACHINE, NUMBERED
@@ -54,7 +53,7 @@ def run_instances(
         "MinCount": 1,
         "MaxCount": 1,
         "InstanceType": request.instance_type,
-        "ImageId": settings.image_in(site.region, request.instance_type),
+        "ImageId": request.image or settings.image_in(site.region, request.instance_type),
         # A machine that shuts itself down is terminated; stopped, its disk would cost money.
         "InstanceInitiatedShutdownBehavior": "terminate",
         # Containers are one hop further from the metadata service than the machine.
@@ -255,18 +254,6 @@ def user_data(text: str, public_keys: Sequence[str]) -> bytes:
 
 def _with_keys(text: str, public_keys: Sequence[str]) -> bytes:
     keys = msgspec.json.encode({"ssh_authorized_keys": list(public_keys)}).decode()
-    parts = MIMEMultipart(boundary="==navarch==")
     # JSON is valid YAML. Cloud-init merges the keys of both parts.
-    merge = "#cloud-config\n# keys of the pool\n"
-    parts.attach(_part(merge + keys + "\n"))
-    if text:
-        parts.attach(_part(text))
-    return parts.as_bytes()
-
-
-def _part(text: str) -> MIMEText:
-    kind = "x-shellscript" if text.startswith("#!") else "cloud-config"
-    part = MIMEText(text, kind, "us-ascii" if text.isascii() else "utf-8")
-    if kind == "cloud-config":
-        part["Merge-Type"] = "list(append)+dict(recurse_array)+str()"
-    return part
+    config = f"#cloud-config\n# keys of the pool\n{keys}\n"
+    return multipart([config, text] if text else [config], boundary="navarch").encode()

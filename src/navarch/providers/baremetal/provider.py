@@ -113,6 +113,8 @@ class BareMetal:
             return self._instance(lease)
         if request.spot or request.reservation:
             raise RejectedError("bare metal machines are neither spot nor reserved")
+        if request.image:
+            raise RejectedError("bare metal machines boot what is installed on them; set no image")
         fitting = self._inventory.fitting(request.instance_type, request.region, request.zone)
         if not fitting:
             raise RejectedError(

@@ -260,7 +260,7 @@ class Docker:
         if ours.real_gpus:
             host["DeviceRequests"] = [{"Count": -1, "Capabilities": [["gpu"]]}]
         return {
-            "Image": ours.image,
+            "Image": request.image or ours.image,
             "Hostname": request.name[:63],
             "Entrypoint": command[:1],
             "Cmd": command[1:],

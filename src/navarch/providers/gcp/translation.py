@@ -182,7 +182,7 @@ def machine(
         name=machine_name(request),
         machine_type=f"zones/{zone}/machineTypes/{kind}",
         labels=labels,
-        disks=[_boot_disk(kind, settings, zone)],
+        disks=[_boot_disk(kind, request.image or settings.image, settings.disk_gb, zone)],
         network_interfaces=[_interface(settings, zone)],
         scheduling=_scheduling(request, settings, reservation_bound=reservation_bound),
         metadata=compute.Metadata(
@@ -392,15 +392,15 @@ def _kind(instance_type: str, zone: str) -> tuple[str, list[compute.AcceleratorC
     ]
 
 
-def _boot_disk(kind: str, settings: GcpSettings, zone: str) -> compute.AttachedDisk:
+def _boot_disk(kind: str, image: str, size_gb: int, zone: str) -> compute.AttachedDisk:
     disk = "hyperdisk-balanced" if kind.startswith(HYPERDISK_ONLY) else "pd-ssd"
     return compute.AttachedDisk(
         boot=True,
         # Otherwise the disk outlives the machine and costs money.
         auto_delete=True,
         initialize_params=compute.AttachedDiskInitializeParams(
-            source_image=_image(settings.image),
-            disk_size_gb=settings.disk_gb,
+            source_image=_image(image),
+            disk_size_gb=size_gb,
             disk_type=f"zones/{zone}/diskTypes/{disk}",
         ),
     )

@@ -34,9 +34,13 @@ STATUSES: Mapping[str, InstanceStatus] = {
 """An unknown status counts as running: such a machine may cost money."""
 
 
+_IMAGE_ID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}")
+"""The id of an image; other names are families, such as `lambda-stack-22-04`."""
+
+
 def launch_body(request: ProvisionRequest, *, ssh_key: str, now: datetime) -> dict[str, Json]:
     """Return the body of a launch request."""
-    body = {
+    body: dict[str, Json] = {
         "region_name": request.region,
         "instance_type_name": request.instance_type,
         "ssh_key_names": [ssh_key],
@@ -47,6 +51,9 @@ def launch_body(request: ProvisionRequest, *, ssh_key: str, now: datetime) -> di
     }
     if request.user_data:
         body["user_data"] = request.user_data
+    if request.image:
+        kind = "id" if _IMAGE_ID.fullmatch(request.image) else "family"
+        body["image"] = {kind: request.image}
     return body
 
 

@@ -93,6 +93,13 @@ class Day(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DAY_SATURDAY: _ClassVar[Day]
     DAY_SUNDAY: _ClassVar[Day]
 
+class AgentStart(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    AGENT_START_UNSPECIFIED: _ClassVar[AgentStart]
+    AGENT_START_CLOUD_INIT: _ClassVar[AgentStart]
+    AGENT_START_SSH: _ClassVar[AgentStart]
+    AGENT_START_IMAGE: _ClassVar[AgentStart]
+
 class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     MODE_UNSPECIFIED: _ClassVar[Mode]
@@ -187,6 +194,10 @@ DAY_THURSDAY: Day
 DAY_FRIDAY: Day
 DAY_SATURDAY: Day
 DAY_SUNDAY: Day
+AGENT_START_UNSPECIFIED: AgentStart
+AGENT_START_CLOUD_INIT: AgentStart
+AGENT_START_SSH: AgentStart
+AGENT_START_IMAGE: AgentStart
 MODE_UNSPECIFIED: Mode
 MODE_MAX: Mode
 MODE_MIN: Mode
@@ -448,7 +459,7 @@ class InstanceView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., state: _Optional[_Union[InstanceState, str]] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., terminated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PoolSpec(_message.Message):
-    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "silent_after", "autoscaling", "cooldown", "shrink_after", "spares", "disruption", "gang", "gang_hold", "remediation")
+    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "silent_after", "autoscaling", "cooldown", "shrink_after", "spares", "disruption", "gang", "gang_hold", "remediation", "setup")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -477,6 +488,7 @@ class PoolSpec(_message.Message):
     GANG_FIELD_NUMBER: _ClassVar[int]
     GANG_HOLD_FIELD_NUMBER: _ClassVar[int]
     REMEDIATION_FIELD_NUMBER: _ClassVar[int]
+    SETUP_FIELD_NUMBER: _ClassVar[int]
     name: str
     offerings: _containers.RepeatedCompositeFieldContainer[_agent_pb2.Offering]
     nodes_min: int
@@ -498,7 +510,40 @@ class PoolSpec(_message.Message):
     gang: int
     gang_hold: _duration_pb2.Duration
     remediation: Remediation
-    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., silent_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ..., gang: _Optional[int] = ..., gang_hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., remediation: _Optional[_Union[Remediation, _Mapping]] = ...) -> None: ...
+    setup: MachineSetup
+    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., silent_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ..., gang: _Optional[int] = ..., gang_hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., remediation: _Optional[_Union[Remediation, _Mapping]] = ..., setup: _Optional[_Union[MachineSetup, _Mapping]] = ...) -> None: ...
+
+class MachineSetup(_message.Message):
+    __slots__ = ("agent", "commands", "install_command", "user_data", "image", "user", "key_file", "port", "private_address", "address_within", "answer_within", "connect_within", "command_within", "attempts_max")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    INSTALL_COMMAND_FIELD_NUMBER: _ClassVar[int]
+    USER_DATA_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    KEY_FILE_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_WITHIN_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_WITHIN_FIELD_NUMBER: _ClassVar[int]
+    CONNECT_WITHIN_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_WITHIN_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_MAX_FIELD_NUMBER: _ClassVar[int]
+    agent: AgentStart
+    commands: _containers.RepeatedScalarFieldContainer[str]
+    install_command: str
+    user_data: str
+    image: str
+    user: str
+    key_file: str
+    port: int
+    private_address: bool
+    address_within: _duration_pb2.Duration
+    answer_within: _duration_pb2.Duration
+    connect_within: _duration_pb2.Duration
+    command_within: _duration_pb2.Duration
+    attempts_max: int
+    def __init__(self, agent: _Optional[_Union[AgentStart, str]] = ..., commands: _Optional[_Iterable[str]] = ..., install_command: _Optional[str] = ..., user_data: _Optional[str] = ..., image: _Optional[str] = ..., user: _Optional[str] = ..., key_file: _Optional[str] = ..., port: _Optional[int] = ..., private_address: _Optional[bool] = ..., address_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., answer_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., connect_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., command_within: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., attempts_max: _Optional[int] = ...) -> None: ...
 
 class DisruptionBudget(_message.Message):
     __slots__ = ("nodes_max", "share_max", "causes", "days", "hours", "time_zone")
@@ -817,7 +862,7 @@ class Update(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., events: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeView, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("name", "gpus", "gpu_type", "provider", "region", "spot", "gang")
+    __slots__ = ("name", "gpus", "gpu_type", "provider", "region", "spot", "gang", "setup")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -825,6 +870,7 @@ class Capacity(_message.Message):
     REGION_FIELD_NUMBER: _ClassVar[int]
     SPOT_FIELD_NUMBER: _ClassVar[int]
     GANG_FIELD_NUMBER: _ClassVar[int]
+    SETUP_FIELD_NUMBER: _ClassVar[int]
     name: str
     gpus: int
     gpu_type: str
@@ -832,7 +878,8 @@ class Capacity(_message.Message):
     region: str
     spot: bool
     gang: int
-    def __init__(self, name: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., spot: _Optional[bool] = ..., gang: _Optional[int] = ...) -> None: ...
+    setup: MachineSetup
+    def __init__(self, name: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., spot: _Optional[bool] = ..., gang: _Optional[int] = ..., setup: _Optional[_Union[MachineSetup, _Mapping]] = ...) -> None: ...
 
 class Why(_message.Message):
     __slots__ = ("about", "state", "steps")
