@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import CommandError
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NavarchError
+
+if TYPE_CHECKING:
+    from navarch.config import Config
 
 EXTRAS: Mapping[str, tuple[str, str]] = {
     "server": ("uvicorn", "navarch serve"),
@@ -34,6 +38,9 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     "lambda": ("LAMBDA_API_KEY",),
 }
 """By cloud: environment variables, any of which provides credentials."""
+
+PROBLEMS_SHOWN = 5
+"""Of an invalid configuration; `config validate` shows all of them, with their lines."""
 
 SKEW_MAX_S = 5.0
 """Clouds refuse requests signed minutes off; logs are hard to correlate seconds off."""
@@ -123,7 +130,10 @@ def _check_config(environment: CliEnvironment, file: str) -> Iterator[DoctorFind
     except ConfigError as error:
         text = f"{file}: {len(error.problems)} errors"
         yield DoctorFinding("config", BAD, text, f"navarch config validate {file}")
+        for problem in error.problems[:PROBLEMS_SHOWN]:
+            yield DoctorFinding("config", BAD, problem.message, problem.remedy)
         return
+    yield from _check_reachable(config)
     for provider in config.providers.values():
         yield _check_provider(environment, provider.name, provider.type, provider)
     for pool in config.pools.values():
@@ -209,10 +219,20 @@ def _check_stored(environment: CliEnvironment, stored: Credentials) -> Iterator[
     for warning in config.warnings:
         remedy = f"{warning.remedy}; store them again" if warning.remedy else ""
         yield DoctorFinding("credentials", BAD, f"{warning.source}: {warning.message}", remedy)
+    yield from _check_reachable(config)
     for cloud in config.providers:
         if cloud in EXTRAS and not _is_installed(EXTRAS[cloud][0]):
             text = f"{cloud}: stored, but navarch[{cloud}] is not installed"
             yield DoctorFinding("credentials", BAD, text, f"pip install 'navarch[{cloud}]'")
+
+
+def _check_reachable(config: "Config") -> Iterator[DoctorFinding]:
+    """Yield a finding if new pools at clouds would be refused for the lack of an address."""
+    from navarch.config.config import REACHABLE, unreachable_clouds
+
+    problem = unreachable_clouds(config)
+    if problem is not None:
+        yield DoctorFinding("address", NOTE, problem, REACHABLE)
 
 
 def _check_server(session: Session) -> DoctorFinding:

@@ -20,6 +20,7 @@ from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_crede
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import first_cause
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
+from navarch.config.config import REACHABLE, unreachable_clouds
 from navarch.config.kinds import url_remedy
 from navarch.config.provider import FakeConfig
 from navarch.core.errors import NavarchError
@@ -112,7 +113,7 @@ def serve(
 
     try:
         config = read()
-        for warning in (*config.warnings, *refused_urls(config)):
+        for warning in (*config.warnings, *refused_urls(config), *without_address(config)):
             click.echo(f"warning: {warning}", err=True)
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
         server = Server(config, folder, standby=_print_standby if standby else None)
@@ -230,6 +231,13 @@ def refused_urls(config: Config) -> Iterator[str]:
                 "Host headers. Agents that use this URL cannot connect, unless a proxy rewrites "
                 "the Host. Set NAVARCH_AUTH_TOKEN"
             )
+
+
+def without_address(config: Config) -> Iterator[str]:
+    """Yield a warning if new pools at a cloud are refused for the lack of an address."""
+    problem = unreachable_clouds(config)
+    if problem is not None:
+        yield f"{problem}, so new pools there are refused; {REACHABLE}"
 
 
 def _overridden(

@@ -211,3 +211,17 @@ class Config:
     scheduler: SchedulerConfig = nested(SchedulerConfig, "queues and plugins of the job scheduler")
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     """Settings that are valid, but probably do not work as intended."""
+
+
+def unreachable_clouds(config: Config) -> str | None:
+    """Return why clouds that no pool of the file names would be refused to new pools, or None.
+
+    The rules of the file have judged the others.
+    """
+    named = {source.name for pool in config.pools.values() for source in pool.sources}
+    clouds = [
+        name
+        for name, provider in config.providers.items()
+        if isinstance(provider, CLOUDS) and name not in named
+    ]
+    return unreachable(config.server.external_address, clouds) if clouds else None

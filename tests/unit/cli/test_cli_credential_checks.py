@@ -264,3 +264,30 @@ def test_doctor_refers_an_invalid_configuration_to_config_validate(
     result = type_at(tmp_path / "home", f"doctor --config {file}")
     assert result.exit_code == 1
     assert f"navarch config validate {file}" in result.stdout
+
+
+NO_ADDRESS = "machines of {} cannot reach the server: no address is set for them"
+
+
+def test_doctor_reports_that_machines_of_a_cloud_cannot_reach_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "navarch.yaml"
+    file.write_text("providers: {lab: {type: gcp, project: p}}")
+    result = type_at(tmp_path / "home", f"doctor --config {file}")
+    assert f"note  address      {NO_ADDRESS.format('lab')}" in result.stdout
+    assert "set server.external_address to a URL that they reach" in result.stdout
+    pools = "pools: {p: {provider: lab, instance_type: a3-highgpu-8g, max_nodes: 1}}"
+    file.write_text(f"{file.read_text()}\n{pools}")
+    result = type_at(tmp_path / "home", f"doctor --config {file}")
+    assert result.exit_code == 1
+    assert f'bad   config       pool "p": {NO_ADDRESS.format("lab")}' in result.stdout
+    file.write_text(f"server: {{external_address: https://n.com}}\n{file.read_text()}")
+    assert "cannot reach" not in type_at(tmp_path / "home", f"doctor --config {file}").stdout
+
+
+def test_doctor_reports_stored_credentials_without_an_address(tmp_path: Path) -> None:
+    folder = tmp_path / "navarch"
+    folder.mkdir()
+    file = folder / "credentials.json"
+    file.write_text(json.dumps({"providers": {"lambda": {"api_key": SECRET}}}))
+    file.chmod(0o600)
+    assert NO_ADDRESS.format("lambda") in type_at(tmp_path, "doctor").stdout

@@ -9,7 +9,7 @@ import pytest
 
 from navarch.app.servers import Address
 from navarch.catalogue.machines import all_machines
-from navarch.cli.serve import refused_urls, render_banner
+from navarch.cli.serve import refused_urls, render_banner, without_address
 from navarch.config import parse_config
 
 NO_PROVIDERS: Mapping[str, str] = {}
@@ -177,3 +177,14 @@ def test_an_agent_url_that_a_server_without_a_token_refuses_causes_a_warning(
 
     assert [line.partition(" is refused")[0] for line in text] == warned
     assert all("NAVARCH_AUTH_TOKEN" in line for line in text)
+
+
+def test_a_cloud_whose_machines_cannot_reach_the_server_causes_a_warning() -> None:
+    text = "providers: {lab: {type: gcp, project: p}, fake: {type: fake}}\n"
+    (warning,) = without_address(parse_config(text, environment={}))
+    assert warning.startswith(
+        "machines of lab cannot reach the server: no address is set for them, so new pools there "
+        "are refused; set server.external_address"
+    )
+    text += "server: {external_address: https://n.com}\n"
+    assert not list(without_address(parse_config(text, environment={})))
