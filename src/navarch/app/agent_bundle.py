@@ -20,14 +20,20 @@ from functools import cached_property, partial
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
+from sysconfig import get_config_var
 from typing import NamedTuple
 
 import navarch
-from navarch.app.servers import StartError
+from navarch.config import Config
+from navarch.config.provider import CLOUDS
+from navarch.core.errors import InvalidError
 from navarch.ports.clock import Clock
 
 DEPENDENCIES = ("click", "h11", "msgspec", "structlog")
 """The distributions that the agent imports. Of these, only msgspec has compiled code."""
+
+USUAL = "cpython-312-x86_64-linux-gnu"
+"""The Python of Ubuntu 24.04, which AWS and Google Cloud machines boot by default."""
 
 KEPT = timedelta(days=30)
 """How long the bundle of an earlier version is kept, for machines that are still booting."""
@@ -76,6 +82,23 @@ def build_bundle(
     return AgentBundle(content=_packed(members), abis=tuple(sorted(own | set(given))))
 
 
+def missing_python(config: Config) -> str | None:
+    """Return what to do for the default images of clouds if the bundle fits none of them."""
+    server = config.server
+    clouds = [name for name, each in config.providers.items() if isinstance(each, CLOUDS)]
+    own = str(get_config_var("SOABI"))
+    if not clouds or server.agent_index or own == USUAL:
+        return None
+    if server.agent_wheels and USUAL in dict(_read_wheels(Path(server.agent_wheels), pins())):
+        return None
+    return (
+        f"machines of {' and '.join(clouds)} with Python 3.12, as in Ubuntu 24.04, get no agent: "
+        f"this server has no compiled code for {USUAL}, only for its own {own}; download "
+        f"{pins()[USUAL].url} to a folder, and set server.agent_wheels or NAVARCH_AGENT_WHEELS to "
+        "that folder"
+    )
+
+
 def pins() -> dict[str, Pin]:
     """Return the accepted wheels, by the Python that they are for."""
     text = files("navarch.app").joinpath("agent-wheels.txt").read_text("utf-8")
@@ -92,7 +115,7 @@ def _installed() -> Iterator[tuple[str, bytes]]:
     for name in DEPENDENCIES:
         listed = distribution(name).files
         if not listed:
-            raise StartError(
+            raise InvalidError(
                 f"the agent cannot be bundled: {name} is installed without a list of its files; "
                 "install Navarch with pip into a virtual environment"
             )
@@ -110,24 +133,24 @@ def _belongs(path: PurePosixPath) -> bool:
 
 
 def _read_wheels(folder: Path, accepted: Mapping[str, Pin]) -> Iterator[tuple[str, bytes]]:
-    """Yield the wheels of a folder by their Python, or raise StartError."""
+    """Yield the wheels of a folder by their Python, or raise InvalidError."""
     try:
         if not folder.is_dir():
-            raise StartError(f"server.agent_wheels: {folder} is not a folder")
+            raise InvalidError(f"server.agent_wheels: {folder} is not a folder")
         for wheel in sorted(folder.glob("*.whl")):
             abi, content = _abi_of(wheel), wheel.read_bytes()
             if abi not in accepted:
                 known = ", ".join(sorted(accepted))
-                raise StartError(f"server.agent_wheels: {wheel} is for {abi}; known are {known}")
+                raise InvalidError(f"server.agent_wheels: {wheel} is for {abi}; known are {known}")
             actual, pin = hashlib.sha256(content).hexdigest(), accepted[abi]
             if actual != pin.sha256:
-                raise StartError(
+                raise InvalidError(
                     f"server.agent_wheels: the SHA-256 of {wheel} is {actual}, not {pin.sha256}; "
                     f"download it from {pin.url}"
                 )
             yield abi, content
     except (OSError, zipfile.BadZipFile) as error:
-        raise StartError(f"server.agent_wheels: {error}") from error
+        raise InvalidError(f"server.agent_wheels: {error}") from error
 
 
 def _abi_of(wheel: Path) -> str:
@@ -137,7 +160,7 @@ def _abi_of(wheel: Path) -> str:
             match = _ABI.fullmatch(PurePosixPath(name).name)
             if match:
                 return match[1]
-    raise StartError(f"server.agent_wheels: {wheel} is not a wheel of msgspec for Linux")
+    raise InvalidError(f"server.agent_wheels: {wheel} is not a wheel of msgspec for Linux")
 
 
 def _packed(members: Mapping[str, bytes]) -> bytes:

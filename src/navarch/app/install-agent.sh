@@ -75,7 +75,7 @@ install_agent() {
   rm -rf "$home" "$home.new"
   mkdir -p "$home.new" /opt/navarch/bin
   fetch "$AGENT_URL" "$home.new/agent.tar.gz" "$AGENT_SHA256"
-  "$python" -m tarfile -e "$home.new/agent.tar.gz" "$home.new"
+  "$python" -W ignore -m tarfile -e "$home.new/agent.tar.gz" "$home.new"
   rm "$home.new/agent.tar.gz"
   [ -e "$home.new/lib/msgspec/_core.$abi.so" ] || add_compiled_code "$home.new"
   problem=$(PYTHONPATH=$home.new/lib PYTHONSAFEPATH=1 "$python" -m navarch.cli agent --help 2>&1) ||

@@ -18,7 +18,7 @@ from navarch.cli.credentials import Credentials, as_environment, read_credential
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import CommandError
 from navarch.cli.session import Session, with_session
-from navarch.core.errors import NavarchError
+from navarch.core.errors import InvalidError, NavarchError
 
 if TYPE_CHECKING:
     from navarch.config import Config
@@ -133,7 +133,7 @@ def _check_config(environment: CliEnvironment, file: str) -> Iterator[DoctorFind
         for problem in error.problems[:PROBLEMS_SHOWN]:
             yield DoctorFinding("config", BAD, problem.message, problem.remedy)
         return
-    yield from _check_reachable(config)
+    yield from _check_agents(config)
     for provider in config.providers.values():
         yield _check_provider(environment, provider.name, provider.type, provider)
     for pool in config.pools.values():
@@ -219,20 +219,29 @@ def _check_stored(environment: CliEnvironment, stored: Credentials) -> Iterator[
     for warning in config.warnings:
         remedy = f"{warning.remedy}; store them again" if warning.remedy else ""
         yield DoctorFinding("credentials", BAD, f"{warning.source}: {warning.message}", remedy)
-    yield from _check_reachable(config)
+    yield from _check_agents(config)
     for cloud in config.providers:
         if cloud in EXTRAS and not _is_installed(EXTRAS[cloud][0]):
             text = f"{cloud}: stored, but navarch[{cloud}] is not installed"
             yield DoctorFinding("credentials", BAD, text, f"pip install 'navarch[{cloud}]'")
 
 
-def _check_reachable(config: "Config") -> Iterator[DoctorFinding]:
-    """Yield a finding if new pools at clouds would be refused for the lack of an address."""
+def _check_agents(config: "Config") -> Iterator[DoctorFinding]:
+    """Yield what keeps machines of clouds from getting an agent."""
+    from navarch.app.agent_bundle import missing_python
     from navarch.config.config import REACHABLE, unreachable_clouds
 
     problem = unreachable_clouds(config)
     if problem is not None:
         yield DoctorFinding("address", NOTE, problem, REACHABLE)
+    try:
+        problem = missing_python(config)
+    except InvalidError as error:
+        yield DoctorFinding("agent", BAD, str(error))
+        return
+    if problem is not None:
+        what, _, remedy = problem.partition("; ")
+        yield DoctorFinding("agent", NOTE, what, remedy)
 
 
 def _check_server(session: Session) -> DoctorFinding:

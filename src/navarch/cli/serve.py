@@ -14,6 +14,7 @@ import click
 import structlog
 
 from navarch.api.http.exchange import is_loopback
+from navarch.app.agent_bundle import missing_python
 from navarch.app.server import Running, Server
 from navarch.catalogue.machines import all_machines
 from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_credentials
@@ -113,7 +114,7 @@ def serve(
 
     try:
         config = read()
-        for warning in (*config.warnings, *refused_urls(config), *without_address(config)):
+        for warning in (*config.warnings, *refused_urls(config), *without_agents(config)):
             click.echo(f"warning: {warning}", err=True)
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
         server = Server(config, folder, standby=_print_standby if standby else None)
@@ -233,11 +234,14 @@ def refused_urls(config: Config) -> Iterator[str]:
             )
 
 
-def without_address(config: Config) -> Iterator[str]:
-    """Yield a warning if new pools at a cloud are refused for the lack of an address."""
+def without_agents(config: Config) -> Iterator[str]:
+    """Yield what keeps machines of a cloud from getting an agent."""
     problem = unreachable_clouds(config)
     if problem is not None:
         yield f"{problem}, so new pools there are refused; {REACHABLE}"
+    problem = missing_python(config)
+    if problem is not None:
+        yield problem
 
 
 def _overridden(

@@ -306,6 +306,7 @@ class ServerConfig:
         "a folder of wheels with compiled code for machines whose Python differs from the "
         "server's; each must have the SHA-256 that this version expects",
         default=None,
+        environment="NAVARCH_AGENT_WHEELS",
         restart=_BUNDLE,
     )
     agent_index: bool = key(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from navarch.app.agent_bundle import KEPT, AgentBundles, Pin, build_bundle, pins
-from navarch.app.servers import StartError
 from navarch.clock import SystemClock
+from navarch.core.errors import InvalidError
 
 OTHER = "cpython-399-riscv64-linux-gnu"
 
@@ -58,13 +58,15 @@ def test_an_accepted_wheel_becomes_part_of_the_bundle(tmp_path: Path) -> None:
 def test_a_wheel_with_another_hash_is_refused_with_its_address(tmp_path: Path) -> None:
     a_wheel(tmp_path)
     pin = Pin("0" * 64, "https://example.com/msgspec-1.whl")
-    with pytest.raises(StartError, match=r"not 0{64}; download it from https://example\.com"):
+    with pytest.raises(InvalidError, match=r"not 0{64}; download it from https://example\.com"):
         build_bundle(str(tmp_path), accepted={OTHER: pin})
 
 
 def test_a_wheel_for_an_unknown_python_is_refused(tmp_path: Path) -> None:
     a_wheel(tmp_path)
-    with pytest.raises(StartError, match="is for cpython-399-riscv64-linux-gnu; known are cpython"):
+    with pytest.raises(
+        InvalidError, match="is for cpython-399-riscv64-linux-gnu; known are cpython"
+    ):
         build_bundle(str(tmp_path))
 
 
@@ -83,12 +85,12 @@ def test_a_file_that_is_no_such_wheel_is_refused(
             wheel.writestr("other/__init__.py", "")
     else:
         (tmp_path / file).write_bytes(content)
-    with pytest.raises(StartError, match=message):
+    with pytest.raises(InvalidError, match=message):
         build_bundle(str(tmp_path))
 
 
 def test_a_missing_folder_of_wheels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=r"server\.agent_wheels: .*missing is not a folder"):
+    with pytest.raises(InvalidError, match=r"server\.agent_wheels: .*missing is not a folder"):
         build_bundle(str(tmp_path / "missing"))
 
 

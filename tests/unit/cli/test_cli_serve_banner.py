@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from navarch.app import agent_bundle
 from navarch.app.servers import Address
 from navarch.catalogue.machines import all_machines
-from navarch.cli.serve import refused_urls, render_banner, without_address
+from navarch.cli.serve import refused_urls, render_banner, without_agents
 from navarch.config import parse_config
 
 NO_PROVIDERS: Mapping[str, str] = {}
@@ -179,12 +180,28 @@ def test_an_agent_url_that_a_server_without_a_token_refuses_causes_a_warning(
     assert all("NAVARCH_AUTH_TOKEN" in line for line in text)
 
 
-def test_a_cloud_whose_machines_cannot_reach_the_server_causes_a_warning() -> None:
+def test_a_cloud_whose_machines_cannot_reach_the_server_causes_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_bundle, "get_config_var", lambda _: agent_bundle.USUAL)
     text = "providers: {lab: {type: gcp, project: p}, fake: {type: fake}}\n"
-    (warning,) = without_address(parse_config(text, environment={}))
+    (warning,) = without_agents(parse_config(text, environment={}))
     assert warning.startswith(
         "machines of lab cannot reach the server: no address is set for them, so new pools there "
         "are refused; set server.external_address"
     )
     text += "server: {external_address: https://n.com}\n"
-    assert not list(without_address(parse_config(text, environment={})))
+    assert not list(without_agents(parse_config(text, environment={})))
+
+
+def test_a_server_whose_python_differs_from_that_of_default_images_warns_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_bundle, "get_config_var", lambda _: "cpython-399-x86_64-linux-gnu")
+    text = "server: {external_address: https://n.com}\nproviders: {lab: {type: gcp, project: p}}\n"
+    (warning,) = without_agents(parse_config(text, environment={}))
+    assert "machines of lab with Python 3.12, as in Ubuntu 24.04, get no agent" in warning
+    assert agent_bundle.pins()[agent_bundle.USUAL].url in warning
+    allowed = text.replace("server: {", "server: {agent_index: true, ")
+    assert not list(without_agents(parse_config(allowed, environment={})))
+    assert not list(without_agents(parse_config("providers: {f: {type: fake}}", environment={})))
