@@ -1,6 +1,7 @@
 """The control plane as one value, the same in production and in simulation."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 
 import structlog
@@ -18,6 +19,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
 from navarch.fleet.boot_times import AS_CONFIGURED
 from navarch.health.policy.engine import compile_policies
+from navarch.ports.api import FailingController
 from navarch.ports.store import Committed
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
@@ -72,7 +74,7 @@ class Plane(ControlPlaneParts):
             strategies=lambda: (*BUILT_IN, *self.opinions.remediators),
             missing_agent=self.missing_agent,
             is_configured=self.is_configured,
-            failing=lambda: [] if self._runtime is None else self._runtime.failing(),
+            failing=self.failing,
         )
         self._runtime: Runtime | None = None
         self.jobs = JobService(
@@ -80,6 +82,10 @@ class Plane(ControlPlaneParts):
         )
         self.store.subscribe(self._on_commit)
         self.store.subscribe(CommitMetrics(self.metrics, self.store.fleet()).on_commit)
+
+    def failing(self) -> Sequence[FailingController]:
+        """Return the controllers that fail; none before they run."""
+        return () if self._runtime is None else self._runtime.failing()
 
     async def run(self) -> None:
         """Keep the fleet as it should be, until cancelled."""

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
+from navarch.control.alerts import AlertController, AlertSetup, OutboxController
 from navarch.control.health.bad_hosts import BadHostController
 from navarch.control.health.incidents import IncidentController
 from navarch.control.health.peers import PeerWitness
@@ -17,7 +18,6 @@ from navarch.control.health.witnesses import (
     WorkloadWitness,
 )
 from navarch.control.housekeeping import (
-    AlertController,
     HostRetentionController,
     HousekeepingController,
     SnapshotController,
@@ -59,11 +59,11 @@ from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Liveness
-from navarch.ports.api import Offer
+from navarch.ports.api import FailingController, Offer
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.metrics import Metrics, NoMetrics
-from navarch.ports.notifier import AlertNotifier, ReportsNodes, WorkloadNotifier
+from navarch.ports.notifier import ReportsNodes, WorkloadNotifier
 from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Store
@@ -138,7 +138,8 @@ class ControlPlaneParts:
     timing: Callable[[], Timing] = Timing
     opinions: Opinions = field(default_factory=Opinions)
     policies: Callable[[], PolicySet] | None = None
-    alerts: Sequence[AlertNotifier] = ()
+    alerts: AlertSetup | None = None
+    """How alerts reach people; None in simulations, which need none."""
     metrics_source: MetricsSource | None = None
     loads: Loads | None = None
     offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings
@@ -191,6 +192,10 @@ class ControlPlaneParts:
         )
         self.learning: list[Controller] = []
         """The controllers that judge nodes by what has been reported over time."""
+
+    def failing(self) -> Sequence[FailingController]:
+        """Return the controllers that fail; none before they run."""
+        return ()
 
     def is_alone(self, pool: Pool) -> bool:
         """Return whether each machine of `pool` takes a call of its own."""
@@ -247,7 +252,7 @@ class ControlPlaneParts:
                 )
                 for provider in self.guarded
             ],
-            *self._optional_controllers(operations),
+            *self._optional_controllers(operations, budgets),
         ]
 
     def _sizing(self, budgets: BudgetController) -> SizingController:
@@ -308,13 +313,25 @@ class ControlPlaneParts:
             CommandController(clock, store),
         ]
 
-    def _optional_controllers(self, operations: OperationRunner) -> list[Controller]:
+    def _optional_controllers(
+        self, operations: OperationRunner, budgets: BudgetController
+    ) -> list[Controller]:
         """Return the controllers of what a provider or an operator may leave out."""
         clock, store, providers = self.clock, self.store, self.guarded
         found: list[Controller] = []
         found += [ProviderNoticeController(clock, store, x) for x in providers if x.announces]
         found += [TopologyController(clock, store, x) for x in providers if x.describes_topology]
-        found += [AlertController(clock, store, each, operations) for each in self.alerts]
+        if self.alerts is not None:
+            found += [
+                AlertController(
+                    clock,
+                    store,
+                    self.alerts,
+                    spending=lambda: budgets.spending,
+                    failing=self.failing,
+                ),
+                OutboxController(clock, self.entropy, store, self.alerts, operations, self.metrics),
+            ]
         if self.bringup is not None:
             found.append(BringUpController(clock, store, providers, operations, self.bringup))
         if self.save_readings is not None:

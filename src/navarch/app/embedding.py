@@ -11,9 +11,10 @@ from navarch.core.budget import Budget
 from navarch.core.errors import InvalidError
 from navarch.core.ids import PoolName
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
+from navarch.ports.alert_channel import AlertChannel
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.checks import HealthCheck
-from navarch.ports.notifier import AlertNotifier, WorkloadNotifier
+from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.provision import FirstAvailable
@@ -54,7 +55,7 @@ class ControlPlane:
         health_checks: Sequence[HealthCheck] = (),
         remediator: Remediator | None = None,
         workload_notifiers: Sequence[WorkloadNotifier] = (),
-        alert_notifiers: Sequence[AlertNotifier] = (),
+        alert_channels: Sequence[AlertChannel] = (),
         metrics_sources: Sequence[MetricsSource] = (),
         budgets: Sequence[Budget] = (),
         scheduler_plugins: Mapping[str, Callable[..., Plugin]] | None = None,
@@ -70,7 +71,7 @@ class ControlPlane:
             health_checks=tuple(health_checks),
             remediator=remediator or CordonAndReplace(),
             workload_notifiers=tuple(workload_notifiers),
-            alert_notifiers=tuple(alert_notifiers),
+            alert_channels=tuple(alert_channels),
             metrics_sources=tuple(metrics_sources),
             budgets=tuple(budgets),
         )

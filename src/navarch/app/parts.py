@@ -25,10 +25,11 @@ from navarch.meters.pools import CombinedMeter, HeartbeatMeter, JobsMeter
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
 from navarch.notifiers.log import CombinedWorkloads, LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
+from navarch.ports.alert_channel import AlertChannel
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.checks import HealthCheck
 from navarch.ports.clock import Clock
-from navarch.ports.notifier import AlertNotifier, WorkloadNotifier
+from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.provision import (
@@ -61,7 +62,8 @@ class Extensions:
     """Run by the agents of simulated machines, which are part of this process."""
     remediator: Remediator = field(default_factory=CordonAndReplace)
     workload_notifiers: Sequence[WorkloadNotifier] = ()
-    alert_notifiers: Sequence[AlertNotifier] = ()
+    alert_channels: Sequence[AlertChannel] = ()
+    """Routes of the configuration name them; without a route, each receives every alert."""
     metrics_sources: Sequence[MetricsSource] = ()
     """Queried in order; a later source fills in what the earlier ones lack."""
     budgets: Sequence[Budget] = ()

@@ -29,6 +29,7 @@ from navarch.api.http.server import HttpServer
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
 from navarch.app.access import AccessService
 from navarch.app.agent_bundle import AgentBundles
+from navarch.app.alerts import AlertChannels
 from navarch.app.bringup import (
     AgentEnvironment,
     agent_start,
@@ -75,7 +76,6 @@ from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.core.user_data import multipart
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
-from navarch.notifiers.log import LogAlerts
 from navarch.ports.provider import ProvisionRequest
 from navarch.service.adoption import AdoptionService
 from navarch.service.agents import Timing
@@ -152,6 +152,8 @@ class Server:
             stockout_spans=to_pauses(config.server.stockouts),
             scheduling=lambda: to_scheduling(self._config.scheduler),
         )
+        self._alerts = AlertChannels(self._clock, self._extensions.alert_channels)
+        self._alerts.become(config.alerts)
         self._policies = load_policies(config)
         self._policy_change: PolicyChange | None = None
         self._store: SqliteStore | None = None
@@ -163,6 +165,7 @@ class Server:
         http = parse_listen_address(self._config.server.address, guarded=guarded)
         grpc = parse_listen_address(self._config.server.grpc_address, guarded=guarded)
         with ExitStack() as stack:
+            stack.callback(self._alerts.close)
             opened = await self._open(stack, http)
             store, http = opened.store, opened.http
             async with asyncio.TaskGroup() as tasks:
@@ -315,6 +318,7 @@ class Server:
         parts = load_parts(change.config, self._extensions)
         self._config = change.config
         self._parts.become(parts)
+        self._alerts.become(change.config.alerts)
         self._policies = policies
         self._providers.renew(change.config)
         if self._store is not None:
@@ -366,7 +370,7 @@ class Server:
             metrics=self._metrics,
             opinions=self.opinions,
             policies=lambda: self._policies,
-            alerts=[LogAlerts(), *self._extensions.alert_notifiers],
+            alerts=self._alerts.setup(),
             metrics_source=build_meter(
                 store, telemetry, config.metrics.prometheus, self._extensions, stack
             ),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from urllib.parse import urlsplit
 
+from navarch.config.alerts import AlertsConfig
 from navarch.config.block import Named, Nested, nested
 from navarch.config.disruption import BudgetConfig, to_budget
 from navarch.config.errors import Problem, did_you_mean
@@ -208,6 +209,7 @@ class Config:
         "limits on the monthly spending of the fleet, a team or a pool",
         default=(),
     )
+    alerts: AlertsConfig = nested(AlertsConfig, "how people learn of what needs attention")
     scheduler: SchedulerConfig = nested(SchedulerConfig, "queues and plugins of the job scheduler")
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     """Settings that are valid, but probably do not work as intended."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from navarch.config.alerts import CHANNEL_TYPES, AlertsConfig, RouteConfig
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
 from navarch.config.config import Config
 from navarch.config.disruption import (
@@ -57,6 +58,9 @@ SECTIONS: Mapping[str, type] = {
     "autoscaling: schedule": WindowConfig,
     "defaults": DefaultsConfig,
     "budgets": BudgetConfig,
+    "alerts": AlertsConfig,
+    "alerts.routes": RouteConfig,
+    **{f"alerts.channels: {name}": cls for name, cls in CHANNEL_TYPES.items()},
     "scheduler": SchedulerConfig,
     "scheduler.queues": QueueConfig,
     "scheduler.plugins": PluginConfig,

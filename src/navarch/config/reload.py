@@ -47,6 +47,8 @@ def compare(old: Config, new: Config) -> Reload:
     if old.budgets != new.budgets:
         count = f"now {len(new.budgets)}" if new.budgets else "now none"
         applied.append(f"budgets have changed: {count}")
+    if old.alerts != new.alerts:
+        applied.append(f"alerts have changed: {len(new.alerts.channels)} channels")
     return Reload(
         config=replace(new, server=server, providers=providers, pools=pools),
         applied=tuple(applied),

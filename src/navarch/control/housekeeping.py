@@ -1,115 +1,15 @@
-"""Controllers that clean up, alert and take snapshots."""
+"""Controllers that clean up and take snapshots."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from functools import partial
 
 from navarch.control.runtime.controller import Controller
-from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
-from navarch.core.event import Event
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
 from navarch.fleet.host_retention import forget_silent_hosts, silent_since
 from navarch.ports.clock import Clock
-from navarch.ports.notifier import AlertNotifier
 from navarch.ports.store import Committed, Store
-
-NOTABLE = frozenset(
-    {
-        "node.cordoned",
-        "node.gone",
-        "node.retiring",
-        "launch.refused",
-        "stray.terminating",
-        "provider.strangers",
-        "pool.deleted",
-        "pool.held",
-        "pool.braked",
-        "pool.unbraked",
-        "policy.failed",
-        "gang.given_up",
-        "recovery.ticket",
-        "recovery.ordered",
-        "node.would_have",
-        "budget.near",
-        "budget.spent",
-        "command.failed",
-        "command.expired",
-    }
-)
-"""The kinds of events that people are alerted to. Health is notable when it is bad."""
-
-READ_AGAIN_MAX = 1_000
-"""How many revisions without a notable event may be read again after a restart. To commit the
-cursor after each revision would double the commits of a fleet."""
-
-
-class AlertController(Controller):
-    """Reads the journal for one notifier, from a cursor that survives a crash."""
-
-    def __init__(
-        self, clock: Clock, store: Store, notifier: AlertNotifier, operations: OperationRunner
-    ) -> None:
-        self.name = f"alerts/{notifier.name}"
-        super().__init__(clock, store, [self.name])
-        self._notifier = notifier
-        self._operations = operations
-        self._read_to: int | None = None
-        self._sent_to = 0
-        """The number of the last entry that was read. Entries up to it are not sent again, even if
-        a revision was read only in part, or while it was the newest."""
-        self._is_behind = False
-        """Whether something was sent since the cursor was committed."""
-
-    def on_commit(self, committed: Committed) -> None:
-        """Queue the journal."""
-        del committed
-        self.queue.add(self.name)
-
-    async def reconcile(self, _keys: Sequence[str]) -> None:
-        """Send what was committed since the last time."""
-        revision = self._store.fleet().revision
-        if self._operations.busy(self.name) or revision == self._read_to:
-            return
-        due = self._operations.send(self.name, self._send, then=partial(self.queue.add, self.name))
-        if due is not None:
-            self.queue.add_at(self.name, due)
-
-    async def _send(self) -> None:
-        if self._read_to is None:
-            # A new notifier does not receive the whole past.
-            self._read_to = self._store.cursor(self.name)
-            if self._read_to is None:
-                await self._remember(self._store.fleet().revision)
-                return
-        newest = self._store.fleet().revision
-        while page := await self._store.events(after=self._sent_to, after_revision=self._read_to):
-            for entry in page:
-                if is_notable(entry.event):
-                    if self._is_behind:
-                        # After a crash the rest of its revision is sent again: twice is allowed.
-                        await self._remember(entry.revision - 1)
-                    await self._notifier.notify(entry)
-                    self._is_behind = True
-                self._sent_to = entry.number
-        unmarked = newest - (self._store.cursor(self.name) or 0)
-        if self._is_behind or unmarked > READ_AGAIN_MAX:
-            await self._remember(newest)
-            self._is_behind = False
-        self._read_to = newest
-
-    async def _remember(self, revision: int) -> None:
-        """Commit the cursor up to which everything was sent."""
-        if revision > (self._store.cursor(self.name) or -1):
-            change = Change(cursors={self.name: revision})
-            await self._store.commit(change, based_on=self._store.fleet().revision)
-
-
-def is_notable(event: Event) -> bool:
-    """Return whether people are alerted to `event`."""
-    return event.kind in NOTABLE or event.facts.get("health") == "unhealthy"
-
 
 KEEP = timedelta(hours=24)
 """How long a node that is gone can be listed. Its history stays in the journal, its cost in the

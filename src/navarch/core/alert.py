@@ -26,6 +26,33 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
+class AlertCause(StrEnum):
+    """The kinds of conditions that alert."""
+
+    NODE_FAULT = "node-fault"
+    """A node is unhealthy, or an incident is open."""
+    NODES_UNREACHABLE = "nodes-unreachable"
+    """Many nodes stopped reporting at once."""
+    AUTOMATION_PAUSED = "automation-paused"
+    """Automation acts on no node of a pool."""
+    PURCHASES_PAUSED = "purchases-paused"
+    """A pool buys no machines."""
+    LAUNCHES_REFUSED = "launches-refused"
+    """Only an operator can make the launches of a pool succeed."""
+    PROVIDER_CREDENTIALS = "provider-credentials"
+    """A provider rejects the credentials."""
+    POOL_BELOW_TARGET = "pool-below-target"
+    """A pool lacks nodes."""
+    BUDGET_SPENT = "budget-spent"
+    """A budget is nearly or wholly spent."""
+    POLICY_FAILED = "policy-failed"
+    """The health policy cannot judge a check."""
+    CONTROLLER_FAILING = "controller-failing"
+    """A controller fails again and again."""
+    ALERT_DELIVERY = "alert-delivery"
+    """A channel does not accept alerts."""
+
+
 class AlertState(StrEnum):
     """The state of an alert."""
 
@@ -149,6 +176,16 @@ class AlertMessage(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.alerts if each.firing)
 
     @property
+    def title(self) -> str:
+        """One line: the worst of its alerts, and how many there are."""
+        shown = sorted(self.firing or self.alerts, key=lambda each: -each.severity.rank)
+        state = str(self.severity) if self.firing else "resolved"
+        if self.action is AlertAction.TEST:
+            state = "test"
+        count = f"{len(shown)} alerts of {self.group}, such as " if len(shown) > 1 else ""
+        return f"[{state}] {count}{shown[0].summary}"
+
+    @property
     def dedup_key(self) -> str:
         """The same for all messages about one group of one cluster."""
         return f"navarch/{self.cluster}/{self.group}"
@@ -200,15 +237,3 @@ class AlertGroup(msgspec.Struct, frozen=True, kw_only=True):
         """The alerts that the channel may have received, each with its newest version."""
         pending = () if self.pending is None else self.pending.alerts
         return {**self.sent, **{each.id: each.version for each in pending}}
-
-
-class FailingPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the control plane that fails again and again, such as a controller."""
-
-    kind: str
-    """`controller`, or the kind of an extension."""
-    name: str
-    since: datetime
-    error: str
-    refused_credentials: bool = False
-    """Whether a provider rejects our credentials."""

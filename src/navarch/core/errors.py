@@ -15,6 +15,7 @@ NavarchError
 │   ├── InUseError             another control plane leads; wait until it ends
 │   └── SupersededError        another control plane has taken over; do nothing more
 ├── NotifierError              a workload system was not notified; retry later
+├── AlertDeliveryError         a channel did not accept an alert; send it again later
 ├── MetricsError               the load of a pool is unknown; keep its size
 └── ProviderError              a cloud refused or failed a request
     ├── CapacityError          no machine of that kind now; try the next offering
@@ -26,6 +27,8 @@ NavarchError
     ├── TransientError         refused before anything happened; retry later
     └── OutcomeUnknownError    it may have happened; look it up before a retry
 """
+
+from datetime import timedelta
 
 
 class NavarchError(Exception):
@@ -78,6 +81,19 @@ class SupersededError(StoreError):
 
 class NotifierError(NavarchError):
     """A workload system could not be notified."""
+
+
+class AlertDeliveryError(NavarchError):
+    """A channel did not accept an alert."""
+
+    def __init__(
+        self, message: str, *, refused: bool = False, retry_after: timedelta | None = None
+    ) -> None:
+        """`refused`: an operator must correct something before the channel accepts it."""
+        super().__init__(message)
+        self.refused = refused
+        self.retry_after = retry_after
+        """How long the service asks to wait."""
 
 
 class MetricsError(NavarchError):

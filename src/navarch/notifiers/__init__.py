@@ -1,1 +1,1 @@
-"""Adapters that notify workload systems of changes, and operators of events."""
+"""Adapters that notify workload systems of changes, and people of alerts."""

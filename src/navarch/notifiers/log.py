@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import structlog
 
-from navarch.core.event import Recorded
 from navarch.core.ids import NodeId
 from navarch.ports.notifier import WorkloadNotifier
 
@@ -32,17 +31,6 @@ class LogWorkloads:
         """Return True: no known work runs anywhere."""
         del node
         return True
-
-
-class LogAlerts:
-    """Writes alerts to the server's log."""
-
-    name = "log"
-
-    async def notify(self, event: Recorded) -> None:
-        """Log the alert."""
-        alert = event.event
-        log.warning("alert", about=alert.about, kind=alert.kind, reason=alert.reason)
 
 
 class CombinedWorkloads:

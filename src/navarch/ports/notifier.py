@@ -1,8 +1,7 @@
-"""The ports that notify workload systems of changes, and operators of events."""
+"""The port that notifies workload systems of changes."""
 
 from typing import Protocol, runtime_checkable
 
-from navarch.core.event import Recorded
 from navarch.core.ids import NodeId
 
 
@@ -35,18 +34,3 @@ class ReportsNodes(Protocol):
 
         None if it does not know the node; raise NotifierError if it cannot be reached.
         """
-
-
-class AlertNotifier(Protocol):
-    """Sends alerts to people: Slack, PagerDuty, a log.
-
-    Receives every notable event at least once, in order; repetitions have the same `number`.
-    After a NotifierError the event is sent again later.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name of its cursor in the journal."""
-
-    async def notify(self, event: Recorded) -> None:
-        """Send one event."""

@@ -11,8 +11,8 @@ from navarch import ControlPlane
 from navarch.app.server import Running
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.config import parse_config
+from navarch.core.alert import AlertMessage
 from navarch.core.errors import InvalidError
-from navarch.core.event import Recorded
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.node import Node, NodeStatus
@@ -40,6 +40,7 @@ providers:
   fake: {type: fake, boot_min: 50ms, boot_max: 100ms, bad_boot_share: 0}
 pools:
   training: {provider: fake, instance_type: h100-8x, min_nodes: 1, max_nodes: 4}
+alerts: {group_wait: 0s}
 """
 
 
@@ -84,8 +85,9 @@ class RecordingNotifier:
         self.received: list[str] = []
         self.cordoned: list[str] = []
 
-    async def notify(self, event: Recorded) -> None:
-        self.received.append(event.event.kind)
+    async def send(self, message: AlertMessage) -> str:
+        self.received += [alert.id for alert in message.firing]
+        return "noted"
 
     async def cordon(self, node: NodeId, reason: str) -> None:
         self.cordoned.append(f"{node}: {reason}")
@@ -119,7 +121,7 @@ def test_every_custom_extension_is_used(tmp_path: Path) -> None:
             health_checks=[FabricCheck()],
             remediator=CordonOnly(),
             workload_notifiers=[recorder],
-            alert_notifiers=[recorder],
+            alert_channels=[recorder],
             metrics_sources=[Queue()],
         )
         plane.register_provider(cloud)
@@ -134,7 +136,7 @@ def test_every_custom_extension_is_used(tmp_path: Path) -> None:
                 while not (  # noqa: ASYNC110 - several conditions without a notification
                     len((await fleet.list_nodes(Query(pool=PoolName("training")))).items) == 2
                     and recorder.cordoned
-                    and "node.cordoned" in recorder.received
+                    and "node-fault@training-0" in recorder.received
                     and cloud.machines
                 ):
                     await asyncio.sleep(0.05)

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.core.alert import AlertAction, AlertGroup, AlertMessage, FailingPart, Severity
+from navarch.core.alert import AlertAction, AlertGroup, AlertMessage, Severity
 from navarch.core.budget import Budget, BudgetOf
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Change, Fleet, apply
@@ -17,13 +17,13 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.alerts.conditions import (
-    CAUSES,
     AlertCondition,
     AlertInputs,
     find_conditions,
 )
 from navarch.fleet.money.books import Account
 from navarch.fleet.money.budgets import Spending
+from navarch.ports.api import FailingController
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 
@@ -48,7 +48,6 @@ def a_fleet(*nodes: Node, pools: tuple[Pool, ...] = (), **more: object) -> Fleet
 def found(fleet: Fleet, **more: object) -> dict[str, AlertCondition]:
     inputs = AlertInputs(fleet=fleet, now=NOW, **more)  # type: ignore[arg-type]
     conditions = find_conditions(inputs)
-    assert {each.cause for each in conditions.values()} <= set(CAUSES)
     return {str(name): each for name, each in conditions.items()}
 
 
@@ -165,14 +164,7 @@ def refused(name: str, refusal: Refusal) -> Node:
 
 def test_rejected_credentials_are_one_alert_of_the_provider() -> None:
     nodes = [refused(f"training-{i}", Refusal.CREDENTIAL) for i in range(3)]
-    failing = FailingPart(
-        kind="controller",
-        name="inventory/sim",
-        since=NOW,
-        error="401",
-        refused_credentials=True,
-    )
-    alerts = found(a_fleet(*nodes), failing=[failing])
+    alerts = found(a_fleet(*nodes))
     assert set(alerts) == {"provider-credentials@sim"}
 
 
@@ -201,9 +193,18 @@ def test_a_budget_alerts_when_it_is_nearly_spent(spent: int, severity: Severity 
     assert all(each.team == "nlp" for each in alerts.values())
 
 
-def test_a_part_of_the_control_plane_must_fail_for_a_while() -> None:
-    part = FailingPart(kind="controller", name="sizing", since=NOW, error="KeyError")
-    alert = found(a_fleet(), failing=[part])["control-plane-failing@sizing"]
+def test_a_check_that_the_policy_cannot_judge_is_one_alert() -> None:
+    conditions = [
+        Condition(check=f"policy/xid/31/GPU-{i}", health=Health.UNKNOWN, reason="budget", since=NOW)
+        for i in range(3)
+    ]
+    nodes = [evolve(works(f"training-{i}"), conditions=tuple(conditions)) for i in range(3)]
+    assert set(found(a_fleet(*nodes))) == {"policy-failed@xid"}
+
+
+def test_a_controller_must_fail_for_a_while() -> None:
+    part = FailingController(name="sizing", since=NOW, error="KeyError", times=9, retry_at=NOW)
+    alert = found(a_fleet(), failing=[part])["controller-failing@sizing"]
     assert alert.after > timedelta(0)
     assert "sizing" in alert.summary
 

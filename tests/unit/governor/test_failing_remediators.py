@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from navarch.control.health.remediation import RemediationController
-from navarch.control.housekeeping import is_notable
 from navarch.control.providers.guard import Providers
+from navarch.core.alert import AlertCause
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
@@ -22,6 +22,7 @@ from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.core.recovery import RecoveryStep, Remediation
+from navarch.fleet.alerts.conditions import AlertInputs, find_conditions
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.service.fleet import FleetService
@@ -190,8 +191,10 @@ def test_a_failure_is_recorded_for_node_and_pool_and_raises_an_alert() -> None:
         assert "unhealthy: XID 79" in node.steps[0].reason
         pool = await site.fleet.why(about("pool", OURS))
         assert "ValueError: no rack for ours-0" in pool.state
-        (event,) = [x.event for x in await site.store.events() if x.event.kind == "pool.held"]
-        assert is_notable(event), "once, however often it fails"
+        (_,) = [x for x in await site.store.events() if x.event.kind == "pool.held"]
+        inputs = AlertInputs(fleet=site.store.fleet(), now=site.clock.now())
+        causes = [each.cause for each in find_conditions(inputs).values()]
+        assert causes.count(AlertCause.AUTOMATION_PAUSED) == 1, "once, however often it fails"
 
     play(story, ScriptedRemediator(boom))
 

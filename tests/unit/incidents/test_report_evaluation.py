@@ -9,7 +9,7 @@ import pytest
 
 from navarch.config.policy import default_policy, parse_policy
 from navarch.control.health.incidents import CLOSED_MAX, KEEP, IncidentController
-from navarch.control.housekeeping import is_notable
+from navarch.core.alert import AlertCause
 from navarch.core.event import about
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
@@ -18,6 +18,7 @@ from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
+from navarch.fleet.alerts.conditions import AlertInputs, find_conditions
 from navarch.fleet.verdicts import overridden
 from navarch.health.checks.xid import assess_xid
 from navarch.health.conditions import TIMES_MAX
@@ -413,7 +414,9 @@ def test_a_finding_that_no_rule_can_judge_makes_the_node_at_least_unknown(
             for entry in await site.store.events(about=about("node", NODE))
             if entry.event.kind == "policy.failed"
         ]
-        assert is_notable(failed), "people are alerted"
+        inputs = AlertInputs(fleet=site.store.fleet(), now=failed.at)
+        causes = {each.cause for each in find_conditions(inputs).values()}
+        assert AlertCause.POLICY_FAILED in causes, "people are alerted"
         assert unjudged.reason in failed.reason
 
     play(story)

@@ -73,6 +73,11 @@ class BudgetController(Controller):
             lambda each: each.forecast(now()),
         )
 
+    @property
+    def spending(self) -> Sequence[Spending]:
+        """The last count of every budget."""
+        return self._spending
+
     def on_commit(self, committed: Committed) -> None:
         """Note new launches, and queue the budgets: what is spent has changed."""
         if not self._budgets and not self._counted_for:

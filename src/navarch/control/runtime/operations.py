@@ -50,6 +50,8 @@ class OperationRunner:
         self._busy: set[str] = set()
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, datetime] = {}
+        self._superseded = False
+        """Whether another process leads: this one starts nothing more."""
 
     def send(
         self,
@@ -65,6 +67,8 @@ class OperationRunner:
         `slow`.
         """
         assert key not in self._busy, f"{key} is in flight already"
+        if self._superseded:
+            return None
         wait_until = self._not_before.get(key)
         if wait_until is not None and wait_until > self._clock.now():
             return wait_until
@@ -92,6 +96,7 @@ class OperationRunner:
         try:
             await operation()
         except SupersededError:
+            self._superseded = True
             raise
         except NavarchError as error:
             self._record_failure(key, error)

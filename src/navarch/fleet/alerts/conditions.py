@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from navarch.core.alert import AlertGroup, FailingPart, Severity
+from navarch.core.alert import AlertCause, AlertGroup, Severity
 from navarch.core.disruption import DeferredBy
 from navarch.core.event import Subject, about
 from navarch.core.fleet import Fleet
-from navarch.core.health import HEARTBEAT, Health
+from navarch.core.health import HEARTBEAT, POLICY, Health
 from navarch.core.ids import AlertId, PoolName
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.launch import Refusal
@@ -21,38 +21,14 @@ from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, RecoveryState
 from navarch.fleet.money.budgets import Level, Spending
-
-NODE_FAULT = "node-fault"
-NODES_UNREACHABLE = "nodes-unreachable"
-AUTOMATION_PAUSED = "automation-paused"
-PURCHASES_PAUSED = "purchases-paused"
-LAUNCHES_REFUSED = "launches-refused"
-PROVIDER_CREDENTIALS = "provider-credentials"
-POOL_BELOW_TARGET = "pool-below-target"
-BUDGET_SPENT = "budget-spent"
-CONTROL_PLANE_FAILING = "control-plane-failing"
-ALERT_DELIVERY = "alert-delivery"
-
-CAUSES = (
-    NODE_FAULT,
-    NODES_UNREACHABLE,
-    AUTOMATION_PAUSED,
-    PURCHASES_PAUSED,
-    LAUNCHES_REFUSED,
-    PROVIDER_CREDENTIALS,
-    POOL_BELOW_TARGET,
-    BUDGET_SPENT,
-    CONTROL_PLANE_FAILING,
-    ALERT_DELIVERY,
-)
-"""Every cause of an alert."""
+from navarch.ports.api import FailingController
 
 SILENT_FOR = timedelta(minutes=2)
 """How long a node must be silent before it is an alert of its own. An outage that makes many nodes
 silent is recognised earlier, and is one alert."""
 
 FAILING_FOR = timedelta(minutes=5)
-"""How long a part of the control plane must fail. Most errors pass with the next attempt."""
+"""How long a controller must fail. Most errors pass with the next attempt."""
 
 ATTEMPTS_MIN = 3
 """Failed attempts to deliver a message before the channel is an alert itself."""
@@ -62,7 +38,7 @@ ATTEMPTS_MIN = 3
 class AlertCondition:
     """A condition that holds now and deserves an alert."""
 
-    cause: str
+    cause: AlertCause
     subject: Subject
     severity: Severity
     summary: str
@@ -82,7 +58,7 @@ class AlertCondition:
         return alert_id(self.cause, self.subject)
 
 
-def alert_id(cause: str, subject: Subject) -> AlertId:
+def alert_id(cause: AlertCause, subject: Subject) -> AlertId:
     """Return the identity of the alert about `subject` with this cause."""
     return AlertId(f"{cause}@{subject.partition('/')[2]}")
 
@@ -94,7 +70,7 @@ class AlertInputs:
     fleet: Fleet
     now: datetime
     spending: Sequence[Spending] = ()
-    failing: Sequence[FailingPart] = ()
+    failing: Sequence[FailingController] = ()
     below_target_after: timedelta = timedelta(minutes=30)
 
 
@@ -136,7 +112,7 @@ def _node_fault(fleet: Fleet, node: Node) -> AlertCondition:
     needs_person = _why_a_person_must_act(fleet, node, pool)
     summary = f"{node.id}: {worst.reason or worst.check}"
     return AlertCondition(
-        cause=NODE_FAULT,
+        cause=AlertCause.NODE_FAULT,
         subject=about("node", node.id),
         severity=Severity.CRITICAL if needs_person else Severity.WARNING,
         summary=f"{summary}; {needs_person}" if needs_person else summary,
@@ -173,9 +149,9 @@ def _explained_by(node: Node, pool: Pool | None, *, silent: bool) -> AlertId | N
         return None
     subject = about("pool", pool.name)
     if pool.unreachable and silent:
-        return alert_id(NODES_UNREACHABLE, subject)
+        return alert_id(AlertCause.NODES_UNREACHABLE, subject)
     if pool.held is not None and node.held is not None and not pool.unreachable:
-        return alert_id(AUTOMATION_PAUSED, subject)
+        return alert_id(AlertCause.AUTOMATION_PAUSED, subject)
     return None
 
 
@@ -184,7 +160,7 @@ def _open_incident(fleet: Fleet, incident: Incident) -> AlertCondition:
     node = fleet.nodes.get(incident.node)
     silent = incident.check == HEARTBEAT
     return AlertCondition(
-        cause=NODE_FAULT,
+        cause=AlertCause.NODE_FAULT,
         subject=Subject(incident.place),
         severity=Severity.WARNING,
         summary=f"{incident.node}: {incident.title}",
@@ -203,7 +179,7 @@ def unreachable_pools(inputs: AlertInputs) -> Iterator[AlertCondition]:
             nodes = inputs.fleet.in_pool(pool.name).values()
             silent = sum(not x.gone and _is_silent(x) for x in nodes)
             yield AlertCondition(
-                cause=NODES_UNREACHABLE,
+                cause=AlertCause.NODES_UNREACHABLE,
                 subject=about("pool", pool.name),
                 severity=Severity.CRITICAL,
                 summary=f"{silent} nodes of pool {pool.name} do not report: {pool.held or ''}",
@@ -211,7 +187,7 @@ def unreachable_pools(inputs: AlertInputs) -> Iterator[AlertCondition]:
                 pool=pool.name,
                 team=pool.team,
                 # An outage of the network reaches several pools; it is one event.
-                group=NODES_UNREACHABLE,
+                group=AlertCause.NODES_UNREACHABLE,
             )
 
 
@@ -226,7 +202,7 @@ def paused_pools(inputs: AlertInputs) -> Iterator[AlertCondition]:
             continue
         if pool.braked is not None:
             yield AlertCondition(
-                cause=PURCHASES_PAUSED,
+                cause=AlertCause.PURCHASES_PAUSED,
                 subject=about("pool", pool.name),
                 severity=Severity.CRITICAL,
                 summary=f"pool {pool.name} buys no machines: {pool.braked}",
@@ -236,7 +212,7 @@ def paused_pools(inputs: AlertInputs) -> Iterator[AlertCondition]:
             )
         if pool.held is not None and not pool.unreachable:
             yield AlertCondition(
-                cause=AUTOMATION_PAUSED,
+                cause=AlertCause.AUTOMATION_PAUSED,
                 subject=about("pool", pool.name),
                 severity=Severity.CRITICAL,
                 summary=f"automation acts on no node of pool {pool.name}: {pool.held}",
@@ -244,7 +220,7 @@ def paused_pools(inputs: AlertInputs) -> Iterator[AlertCondition]:
                 pool=pool.name,
                 team=pool.team,
                 # A rack holds nodes of several pools; its fault is one event.
-                group=AUTOMATION_PAUSED,
+                group=AlertCause.AUTOMATION_PAUSED,
             )
 
 
@@ -264,7 +240,7 @@ def refused_launches(inputs: AlertInputs) -> Iterator[AlertCondition]:
         pool = inputs.fleet.pools[name]
         assert node.launch is not None, node.id
         yield AlertCondition(
-            cause=LAUNCHES_REFUSED,
+            cause=AlertCause.LAUNCHES_REFUSED,
             subject=about("pool", name),
             severity=Severity.WARNING,
             summary=f"pool {name} cannot launch machines: {node.launch.refused}",
@@ -282,7 +258,7 @@ def _requested(fleet: Fleet) -> Iterator[Node]:
 
 def _credentials(provider: str, error: str) -> AlertCondition:
     return AlertCondition(
-        cause=PROVIDER_CREDENTIALS,
+        cause=AlertCause.PROVIDER_CREDENTIALS,
         subject=about("provider", provider),
         severity=Severity.CRITICAL,
         summary=f"provider {provider} rejects the credentials: {error}",
@@ -291,7 +267,10 @@ def _credentials(provider: str, error: str) -> AlertCondition:
 
 
 def pools_below_target(inputs: AlertInputs) -> Iterator[AlertCondition]:
-    """Yield a condition per pool with fewer working nodes than its size, unless it is explained."""
+    """Yield a condition per pool with fewer nodes than its size, unless another explains it.
+
+    A node that is unhealthy is there: it has an alert of its own.
+    """
     fleet = inputs.fleet
     refused: dict[PoolName, Refusal | None] = defaultdict(lambda: None)
     for node in _requested(fleet):
@@ -301,12 +280,13 @@ def pools_below_target(inputs: AlertInputs) -> Iterator[AlertCondition]:
     for pool in fleet.pools.values():
         if pool.braked is not None or pool.held is not None or refused[pool.name] in explained:
             continue
-        working = sum(_works(node) for node in fleet.in_pool(pool.name).values())
-        if working < pool.size:
-            short = f"{working} of {pool.size} nodes of pool {pool.name} work"
+        nodes = fleet.in_pool(pool.name).values()
+        present = sum(node.counts and node.registered_at is not None for node in nodes)
+        if present < pool.size:
+            short = f"pool {pool.name} has {present} of {pool.size} nodes"
             cause = refused[pool.name]
             yield AlertCondition(
-                cause=POOL_BELOW_TARGET,
+                cause=AlertCause.POOL_BELOW_TARGET,
                 subject=about("pool", pool.name),
                 severity=Severity.WARNING,
                 summary=f"{short}; last refusal: {cause}" if cause else short,
@@ -315,10 +295,6 @@ def pools_below_target(inputs: AlertInputs) -> Iterator[AlertCondition]:
                 team=pool.team,
                 after=inputs.below_target_after,
             )
-
-
-def _works(node: Node) -> bool:
-    return node.counts and node.registered_at is not None and not _is_unhealthy(node)
 
 
 def budgets(inputs: AlertInputs) -> Iterator[AlertCondition]:
@@ -331,7 +307,7 @@ def budgets(inputs: AlertInputs) -> Iterator[AlertCondition]:
             state = "is spent" if spent else "is nearly spent, or forecast to be exceeded"
             then = each.budget.when_spent
             yield AlertCondition(
-                cause=BUDGET_SPENT,
+                cause=AlertCause.BUDGET_SPENT,
                 subject=about("budget", str(each.budget)),
                 severity=Severity.CRITICAL if spent else Severity.WARNING,
                 summary=f"the monthly budget of {each.budget} {state}; then: {then}",
@@ -341,18 +317,33 @@ def budgets(inputs: AlertInputs) -> Iterator[AlertCondition]:
             )
 
 
-def failing_parts(inputs: AlertInputs) -> Iterator[AlertCondition]:
-    """Yield a condition per part of the control plane that keeps failing."""
-    for part in inputs.failing:
-        if part.refused_credentials:
-            yield _credentials(part.name.partition("/")[2] or part.name, part.error)
-            continue
+def failed_policies(inputs: AlertInputs) -> Iterator[AlertCondition]:
+    """Yield a condition per check with results that the health policy cannot judge."""
+    nodes: dict[str, list[Node]] = defaultdict(list)
+    for node in inputs.fleet.nodes.values():
+        if node.conditions and not node.gone:
+            checks = [x.check for x in node.conditions if x.check.startswith(POLICY)]
+            for check in dict.fromkeys(each.split("/")[1] for each in checks):
+                nodes[check].append(node)
+    for check, found in nodes.items():
         yield AlertCondition(
-            cause=CONTROL_PLANE_FAILING,
-            subject=about(part.kind, part.name),
+            cause=AlertCause.POLICY_FAILED,
+            subject=about("check", check),
+            severity=Severity.WARNING,
+            summary=f"the health policy cannot judge the check {check}, on {found[0].id} for one",
+            remedy=f"navarch why {found[0].id}",
+        )
+
+
+def failing_controllers(inputs: AlertInputs) -> Iterator[AlertCondition]:
+    """Yield a condition per controller that fails again and again."""
+    for each in inputs.failing:
+        yield AlertCondition(
+            cause=AlertCause.CONTROLLER_FAILING,
+            subject=about("controller", each.name),
             severity=Severity.CRITICAL,
-            summary=f"{part.kind} {part.name} fails: {part.error}",
-            remedy="read the log of the server",
+            summary=f"controller {each.name} fails: {each.error}",
+            remedy="navarch status; the log of the server has the whole error",
             after=FAILING_FOR,
         )
 
@@ -365,7 +356,7 @@ def failing_channels(inputs: AlertInputs) -> Iterator[AlertCondition]:
             by_channel[group.channel].append(group)
     for channel, groups in by_channel.items():
         yield AlertCondition(
-            cause=ALERT_DELIVERY,
+            cause=AlertCause.ALERT_DELIVERY,
             subject=about("channel", channel),
             severity=Severity.CRITICAL,
             summary=f"channel {channel} does not accept alerts: {groups[0].error}",
@@ -380,12 +371,13 @@ SOURCES: Sequence[Source] = (
     refused_launches,
     pools_below_target,
     budgets,
-    failing_parts,
+    failed_policies,
+    failing_controllers,
     failing_channels,
 )
-"""Every source of alerts. To add one: write a function above, name its cause in `CAUSES` and
+"""Every source of alerts. To add one: write a function above, add its cause to `AlertCause` and
 `docs/guides/alerts.md`, and list the function here. State that is not in the fleet is a field of
-`AlertInputs`, filled in by `AlertStateController`."""
+`AlertInputs`, filled in by `AlertController`."""
 
 
 def _pool_of(fleet: Fleet, name: PoolName | None) -> Pool | None:

@@ -14,6 +14,7 @@ from navarch.core.alert import (
     ATTEMPTS_KEPT,
     Alert,
     AlertAction,
+    AlertCause,
     AlertGroup,
     AlertMessage,
     AlertState,
@@ -24,7 +25,6 @@ from navarch.core.duration import backoff_s
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.records import evolve
-from navarch.fleet.alerts.conditions import ALERT_DELIVERY
 from navarch.fleet.alerts.tracking import KEEP
 
 LIMIT_WINDOW = timedelta(hours=1)
@@ -88,7 +88,7 @@ class AlertRouting:
         )
         for name in found:
             # A channel cannot report its own failure.
-            if alert.cause != ALERT_DELIVERY or alert.subject != about("channel", name):
+            if alert.cause != AlertCause.ALERT_DELIVERY or alert.subject != about("channel", name):
                 yield name
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from navarch.core.alert import Alert, AlertGroup, AlertSilence, AlertState, Severity
+from navarch.core.alert import Alert, AlertCause, AlertGroup, AlertSilence, AlertState, Severity
 from navarch.core.event import Subject
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import AlertId, SilenceId
@@ -19,7 +19,7 @@ def condition(
     severity: Severity = Severity.WARNING, after: timedelta = 0 * SECOND
 ) -> AlertCondition:
     return AlertCondition(
-        cause="node-fault",
+        cause=AlertCause.NODE_FAULT,
         subject=Subject("node/training-0"),
         severity=severity,
         summary="XID 79",

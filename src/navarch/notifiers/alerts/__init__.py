@@ -1,0 +1,1 @@
+"""Channels by which alerts reach people. Each is an `AlertChannel`."""
