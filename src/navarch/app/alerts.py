@@ -5,13 +5,23 @@ from collections.abc import Mapping, Sequence
 from navarch.clock import ThreadOffload
 from navarch.config.alerts import (
     LOG,
+    AlertmanagerChannelConfig,
     AlertsConfig,
     ChannelConfig,
+    EmailChannelConfig,
+    PagerDutyChannelConfig,
+    SlackChannelConfig,
+    WebhookChannelConfig,
     to_routing,
 )
+from navarch.config.secret import Secret
 from navarch.control.alerts import AlertSetup
 from navarch.fleet.alerts.outbox import AlertRouting, ChannelRules
+from navarch.notifiers.alerts.alertmanager import AlertmanagerChannel
+from navarch.notifiers.alerts.email import EmailChannel, MailServer
 from navarch.notifiers.alerts.log import LogChannel
+from navarch.notifiers.alerts.pagerduty import PagerDutyChannel
+from navarch.notifiers.alerts.slack import SlackChannel
 from navarch.notifiers.alerts.webhook import WebhookChannel
 from navarch.ports.alert_channel import AlertChannel
 from navarch.ports.clock import Clock, Offload
@@ -64,12 +74,63 @@ class AlertChannels:
 
 def build_channel(clock: Clock, offload: Offload, config: ChannelConfig) -> AlertChannel:
     """Return the channel that a block describes."""
-    return WebhookChannel(
-        clock,
-        offload,
-        name=config.name,
-        url=config.url,
-        secret=config.secret.reveal() if config.secret else "",
-        headers={name: value.reveal() for name, value in config.headers.items()},
+    match config:
+        case WebhookChannelConfig():
+            return WebhookChannel(
+                clock,
+                offload,
+                name=config.name,
+                url=config.url,
+                secret=_revealed(config.secret),
+                headers=_all_revealed(config.headers),
+                timeout=config.timeout,
+            )
+        case SlackChannelConfig():
+            url = _revealed(config.webhook_url)
+            return SlackChannel(clock, offload, name=config.name, url=url, timeout=config.timeout)
+        case PagerDutyChannelConfig():
+            return PagerDutyChannel(
+                clock,
+                offload,
+                name=config.name,
+                routing_key=_revealed(config.routing_key),
+                url=config.url,
+                timeout=config.timeout,
+            )
+        case AlertmanagerChannelConfig():
+            return AlertmanagerChannel(
+                clock,
+                offload,
+                name=config.name,
+                url=config.url,
+                headers=_all_revealed(config.headers),
+                timeout=config.timeout,
+            )
+        case EmailChannelConfig():
+            return _email(offload, config)
+
+
+def _email(offload: Offload, config: EmailChannelConfig) -> EmailChannel:
+    server = MailServer(
+        host=config.host,
+        port=config.port,
+        security=config.security,
+        username=config.username or "",
+        password=_revealed(config.password),
         timeout=config.timeout,
     )
+    return EmailChannel(
+        offload,
+        name=config.name,
+        server=server,
+        sender=config.sender,
+        recipients=config.recipients,
+    )
+
+
+def _revealed(secret: Secret | None) -> str:
+    return secret.reveal() if secret is not None else ""
+
+
+def _all_revealed(secrets: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: value.reveal() for name, value in secrets.items()}

@@ -19,12 +19,18 @@ from navarch.config.kinds import (
     Integer,
     ListOf,
     MapOf,
+    SecretText,
+    Text,
     pattern,
+    url_remedy,
 )
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
 from navarch.core.alert import AlertCause, Severity
 from navarch.fleet.alerts.outbox import AlertRoute, AlertRouting, ChannelRules
+from navarch.notifiers.alerts.alertmanager import FIRES_FOR, REPEAT
+from navarch.notifiers.alerts.email import MailSecurity
+from navarch.notifiers.alerts.pagerduty import EVENTS_URL
 
 LOG = "log"
 """The channel that writes to the log of the server. It always exists."""
@@ -46,11 +52,11 @@ def _repeat(default: timedelta | None = None) -> Any:  # noqa: ANN401 - a field 
     return key(DURATION, doc, default=default)
 
 
-def _messages_per_hour() -> int:
+def _messages_per_hour(default: int = 60) -> int:
     return key(
         Integer(least=1, most=3600, example="60"),
         "the most messages within an hour; new critical alerts are sent in any case",
-        default=60,
+        default=default,
     )
 
 
@@ -77,9 +83,137 @@ class WebhookChannelConfig:
     messages_per_hour: int = _messages_per_hour()
 
 
-ChannelConfig: TypeAlias = WebhookChannelConfig
+def _url_is_valid(webhook_url: Secret | None) -> Iterator[Fault]:
+    if webhook_url is None:
+        yield Fault("webhook_url is required", "add webhook_url or webhook_url_file")
+    elif remedy := url_remedy(webhook_url.reveal()):
+        yield Fault("webhook_url must be a URL", remedy, at=("webhook_url",))
 
-CHANNEL_TYPES: Mapping[str, type] = {cls.type: cls for cls in (WebhookChannelConfig,)}
+
+@block(rules=(_url_is_valid,))
+class SlackChannelConfig:
+    """A Slack channel, through an incoming webhook."""
+
+    type: ClassVar[str] = "slack"
+    name: str
+    webhook_url: Secret | None = key(
+        SECRET, "the URL of the incoming webhook; kept secret", default=None, file=True
+    )
+    timeout: timedelta = _timeout()
+    resolved: bool = _resolved()
+    repeat: timedelta | None = _repeat()
+    messages_per_hour: int = _messages_per_hour()
+
+
+def _routing_key_is_set(routing_key: Secret | None) -> Iterator[Fault]:
+    if routing_key is None:
+        yield Fault("routing_key is required", "add routing_key or routing_key_file")
+
+
+@block(rules=(_routing_key_is_set,))
+class PagerDutyChannelConfig:
+    """A service of PagerDuty, through the Events API v2."""
+
+    type: ClassVar[str] = "pagerduty"
+    name: str
+    routing_key: Secret | None = key(
+        SECRET, "the integration key of the service", default=None, file=True
+    )
+    url: str = key(URL, "the URL of the Events API", default=EVENTS_URL)
+    timeout: timedelta = _timeout()
+    resolved: bool = _resolved()
+    repeat: timedelta | None = _repeat()
+    messages_per_hour: int = _messages_per_hour()
+
+
+def _repeats_before_the_end(repeat: timedelta | None) -> Iterator[Fault]:
+    if repeat is None or repeat > FIRES_FOR / 2:
+        yield Fault(
+            "Alertmanager resolves alerts that are not repeated", "write repeat: 5m", at=("repeat",)
+        )
+
+
+@block(rules=(_repeats_before_the_end,))
+class AlertmanagerChannelConfig:
+    """A Prometheus Alertmanager, which groups, silences and forwards alerts itself."""
+
+    type: ClassVar[str] = "alertmanager"
+    name: str
+    url: str = key(URL, "the URL of Alertmanager, such as `http://alertmanager:9093`")
+    headers: Mapping[str, Secret] = key(
+        MapOf(each=HEADER), "further HTTP headers; kept secret", default_factory=dict
+    )
+    timeout: timedelta = _timeout()
+    resolved: bool = _resolved()
+    repeat: timedelta | None = _repeat(REPEAT)
+    messages_per_hour: int = _messages_per_hour(3600)
+
+
+_mail_address = pattern(re.compile(r"[^@\s<>,]+@[^@\s<>,]+", re.ASCII), "write user@example.com")
+MAIL_ADDRESS = Text(noun="a mail address", example="oncall@example.com", check=_mail_address)
+PASSWORD = SecretText(noun="a password", spaces=True)
+
+
+def _password_with_username(username: str | None, password: Secret | None) -> Iterator[Fault]:
+    if (username is None) is not (password is None):
+        yield Fault("username and password belong together", "set both, or neither")
+
+
+def _password_is_encrypted(
+    password: Secret | None, security: MailSecurity, host: str
+) -> Iterator[Fault]:
+    local = host in ("localhost", "127.0.0.1", "::1")
+    if password is not None and security is MailSecurity.NONE and not local:
+        yield Fault(
+            "the password would be sent without encryption",
+            "write security: starttls or tls",
+            at=("security",),
+        )
+
+
+@block(rules=(_password_with_username, _password_is_encrypted))
+class EmailChannelConfig:
+    """People who receive e-mail."""
+
+    type: ClassVar[str] = "email"
+    name: str
+    host: str = key(Text(noun="a host", example="smtp.example.com"), "the mail server")
+    port: int = key(Integer(least=1, most=65535, example="587"), "its port", default=587)
+    security: MailSecurity = key(
+        Choice(options=MailSecurity),
+        "how the connection is encrypted",
+        default=MailSecurity.STARTTLS,
+    )
+    username: str | None = key(TEXT, "the user name to log in with", default=None)
+    password: Secret | None = key(PASSWORD, "its password", default=None, file=True)
+    sender: str = key(MAIL_ADDRESS, "the address that messages come from")
+    recipients: tuple[str, ...] = key(
+        ListOf(each=MAIL_ADDRESS, empty=False), "the addresses that receive them"
+    )
+    timeout: timedelta = _timeout()
+    resolved: bool = _resolved()
+    repeat: timedelta | None = _repeat()
+    messages_per_hour: int = _messages_per_hour()
+
+
+ChannelConfig: TypeAlias = (
+    WebhookChannelConfig
+    | SlackChannelConfig
+    | PagerDutyChannelConfig
+    | AlertmanagerChannelConfig
+    | EmailChannelConfig
+)
+
+CHANNEL_TYPES: Mapping[str, type] = {
+    cls.type: cls
+    for cls in (
+        WebhookChannelConfig,
+        SlackChannelConfig,
+        PagerDutyChannelConfig,
+        AlertmanagerChannelConfig,
+        EmailChannelConfig,
+    )
+}
 
 CHANNEL: Tagged[ChannelConfig] = Tagged(
     options=lambda _: CHANNEL_TYPES, unknown="unknown type of channel"

@@ -80,7 +80,8 @@ _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 # A quoted line may hold a secret even if the problem lies elsewhere on the line, and the secret's
 # key may be misspelt.
 _SECRET_KEY = r"""
-    ["']? [\w.-]{0,40} (?:tok|secr|passw|pwd|auth|cred|cookie|api[_-]?k) [\w.-]{0,40} ["']?
+    ["']? [\w.-]{0,40} (?:tok|secr|passw|pwd|auth|cred|cookie|api[_-]?k|routing[_-]?k|hook[_-]?url)
+    [\w.-]{0,40} ["']?
     \s{0,9} : \s{1,40}
 """
 _SECRET_LINE = re.compile(rf"(?ix) ^(?P<key> [\s-]{{0,200}} {_SECRET_KEY}) (?P<value> .+)")

@@ -14,12 +14,16 @@ from navarch.config import (
     parse_config,
     render_config,
 )
-from navarch.config.alerts import LOG
+from navarch.config.alerts import LOG, WebhookChannelConfig
 from navarch.core.alert import Severity
 
 FLEET = "providers: {local: {type: fake}}\n"
 SECRET = "s3cret-and-long"
 HOOK = "{type: webhook, url: 'https://h.example/x', secret: '${KEY}', headers: {A: '${KEY}'}}"
+
+
+MAIL = """{channels: {x: {type: email, host: mx.example.com, sender: n@example.com,
+  recipients: [kim@example.com], username: navarch, password: s3cret-and-long"""
 
 
 def alerts(text: str) -> Config:
@@ -72,6 +76,21 @@ def test_a_route_may_name_the_log() -> None:
         ("{routes: [{channels: [log], severities: [fatal]}]}", "fatal", "critical"),
         ("{routes: [{channels: [log], causes: [node-falt]}]}", "node-falt", "node-fault"),
         ("{group_wait: 30}", "duration", "30s"),
+        ("{channels: {x: {type: slack}}}", "webhook_url is required", "webhook_url_file"),
+        (
+            "{channels: {x: {type: slack, webhook_url: s3cret-and-long}}}",
+            "must be a URL",
+            "https://",
+        ),
+        ("{channels: {x: {type: pagerduty}}}", "routing_key is required", "routing_key_file"),
+        (
+            "{channels: {x: {type: alertmanager, url: 'http://am:9093', repeat: 2h}}}",
+            "resolves alerts that are not repeated",
+            "repeat: 5m",
+        ),
+        (MAIL.replace("kim@example.com", "kim") + "}}}", "mail address", "user@example.com"),
+        (MAIL.partition(", password")[0] + "}}}", "belong together", "set both"),
+        (MAIL + ", security: none}}}", "without encryption", "starttls"),
     ],
 )
 def test_a_mistake_is_named_with_its_remedy(text: str, message: str, remedy: str) -> None:
@@ -79,6 +98,7 @@ def test_a_mistake_is_named_with_its_remedy(text: str, message: str, remedy: str
         alerts(text)
     assert message in str(caught.value)
     assert remedy in str(caught.value)
+    assert SECRET not in str(caught.value)
 
 
 def test_a_channel_that_no_route_names_is_a_warning() -> None:
@@ -104,6 +124,7 @@ def test_a_secret_can_be_in_a_file(tmp_path: Path) -> None:
     hook = "{type: webhook, url: 'https://h/x', secret_file: key}"
     file.write_text(f"{FLEET}alerts: {{channels: {{x: {hook}}}}}")
     channel = load_config(file, environment={}).alerts.channels["x"]
+    assert isinstance(channel, WebhookChannelConfig)
     assert channel.secret is not None
     assert channel.secret.reveal() == SECRET
 

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from navarch.core.errors import AlertDeliveryError
 from navarch.http.blocking import request
 from navarch.http.message import HttpError, Response
-from navarch.notifiers.alerts.text import shorten
+from navarch.notifiers.alerts.text import one_line, shorten
 from navarch.ports.clock import Clock, Offload
 
 ANSWER_MAX = 300
@@ -63,8 +63,7 @@ class ServicePost:
     def _masked(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, MASK)
-        printable = "".join(each if each.isprintable() else " " for each in text)
-        return shorten(printable, ANSWER_MAX)
+        return shorten(one_line(text), ANSWER_MAX)
 
 
 def _retry_after(response: Response, now: datetime) -> timedelta | None:

@@ -20,6 +20,11 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def one_line(text: str) -> str:
+    """Return `text` without line breaks and other characters that cannot be printed."""
+    return " ".join("".join(x if x.isprintable() else " " for x in text).split())
+
+
 def _line(alert: Alert) -> str:
     at = alert.began_at or alert.seen_at
     times = f"since {at:%Y-%m-%d %H:%M} UTC"
