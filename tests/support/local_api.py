@@ -17,6 +17,7 @@ from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.alerts import alert_routes
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
 from navarch.api.http.jobs import job_routes
 from navarch.api.http.nodes import (
@@ -33,6 +34,7 @@ from navarch.app.access import AccessService
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.config import Config
 from navarch.config.policy import default_policy
+from navarch.control.alerts import AlertSetup
 from navarch.core.errors import NotFoundError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
@@ -48,6 +50,7 @@ from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.store import Store
 from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService, Timing
+from navarch.service.alerts import AlertService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.jobs import JobService
@@ -105,6 +108,7 @@ def build_local_api(
     policies: Callable[[], PolicySet] | None = None,
     per_gpu: bool = True,
     failing: Sequence[FailingController] = (),
+    alerts: AlertSetup | None = None,
     bundle: Callable[[str], bytes | None] = lambda _: None,
     metrics: Metrics | None = None,
     config: Config | None = None,
@@ -153,6 +157,7 @@ def build_local_api(
         routes=[
             *evidence_routes(evidence),
             *held_routes(HeldService(clock, store)),
+            *alert_routes(AlertService(clock, entropy, store, alerts or AlertSetup())),
             *job_routes(JobService(clock, store, InlineOffload(), Scheduling)),
             *join_routes(JoinService(clock, store)),
             *fleet_health_routes(FleetHealthService(clock, store)),

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from navarch.core.alert import AlertCause, Severity
 from navarch.core.budget import month_start
 from navarch.core.disruption import DeferredBy
 from navarch.core.fleet import Fleet
@@ -70,8 +71,21 @@ class FleetCounts:
         self._incidents = _zeros(
             IncidentKind, [x for x in IncidentState if x is not IncidentState.RESOLVED]
         )
+        self._alerts = _zeros(AlertCause, Severity)
+        self._messages: Tally[Labels] = Tally()
+        self._channel_failures: Tally[Labels] = Tally()
+        self._add_alerts(fleet)
         self._jobs = _zeros([DEFAULT_QUEUE], [JobState.WAITING, JobState.PLACED])
         self._waits_s: dict[Labels, float] = {(DEFAULT_QUEUE,): 0.0}
+
+    def _add_alerts(self, fleet: Fleet) -> None:
+        for alert in fleet.alerts.values():
+            self._alerts[alert.cause, alert.severity] += alert.firing
+        for group in fleet.alert_groups.values():
+            channel = (group.channel,)
+            self._messages[channel] += group.pending is not None
+            failures = max(self._channel_failures[channel], group.attempts)
+            self._channel_failures[channel] = failures
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Count nodes that are not gone."""
@@ -129,6 +143,19 @@ class FleetCounts:
         yield from self._pool_metrics()
         yield _family(
             "navarch_incidents_open", "Open incidents.", ("kind", "state"), self._incidents
+        )
+        yield _family("navarch_alerts", "Alerts that fire.", ("cause", "severity"), self._alerts)
+        yield _family(
+            "navarch_alert_messages_waiting",
+            "Messages that a channel has not received.",
+            ("channel",),
+            self._messages,
+        )
+        yield _family(
+            "navarch_alert_channel_failures",
+            "Failed attempts in a row to send a message to a channel.",
+            ("channel",),
+            self._channel_failures,
         )
         yield _family("navarch_jobs", "Jobs that are not over.", ("queue", "state"), self._jobs)
         yield _family(

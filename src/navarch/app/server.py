@@ -13,6 +13,7 @@ from pathlib import Path
 from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
 from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.alerts import alert_routes
 from navarch.api.http.app import build_http_app
 from navarch.api.http.jobs import job_routes
 from navarch.api.http.nodes import (
@@ -79,6 +80,7 @@ from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.ports.provider import ProvisionRequest
 from navarch.service.adoption import AdoptionService
 from navarch.service.agents import Timing
+from navarch.service.alerts import AlertService
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.joining import BringUpService, EvidenceService, JoinService
 from navarch.service.policies import PolicyService
@@ -278,6 +280,9 @@ class Server:
             routes=[
                 *evidence_routes(evidence),
                 *held_routes(HeldService(self._clock, store)),
+                *alert_routes(
+                    AlertService(self._clock, self._entropy, store, self._alerts.setup())
+                ),
                 *job_routes(plane.jobs),
                 *bringup_routes(BringUpService(store, logs)),
                 *join_routes(joins),

@@ -53,6 +53,7 @@ ENTRIES = {
     "cost": entry("status:cost", POOLS, "Show costs, budgets and the month's forecast."),
     "why": entry("why:why", HISTORY, "Explain the state of a node, pool, launch or job."),
     "events": entry("events:events", HISTORY, "Show the event journal."),
+    "alert": entry("alerts:alert", HISTORY, "List and silence alerts; test their channels."),
     "evidence": entry("logs:evidence", HISTORY, "Show the state of a node when it failed."),
     "incident": entry("incidents:incident", HISTORY, "List incidents with causes and symptoms."),
     "xid": entry("xid:xid", HISTORY, "Explain NVIDIA XID and SXid error codes."),

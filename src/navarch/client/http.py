@@ -11,16 +11,18 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from navarch.client.connection import ServerConnection
+from navarch.core.alert import AlertSilence
 from navarch.core.bringup import BringUpLog
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Explanation, Recorded, Subject
 from navarch.core.health import CheckResult
-from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, SilenceId
 from navarch.core.incident import Evidence, EvidenceNote, Incident
 from navarch.core.job import Job
 from navarch.core.records import record_fields
 from navarch.core.recovery import Command, CommandKind, Recovery
 from navarch.ports.access import NodeLogin
+from navarch.ports.alerts import AlertView, ChannelView, DeliveryView, SilenceRequest
 from navarch.ports.api import (
     Capacity,
     CostBy,
@@ -41,6 +43,8 @@ from navarch.ports.api import (
 from navarch.ports.fleet_health import FleetHealth, HeldNode
 from navarch.ports.policies import XidRuling
 from navarch.wire.bodies import (
+    Author,
+    ChannelAnswer,
     Injection,
     Items,
     JoinPass,
@@ -167,6 +171,38 @@ class HttpFleetClient:
             "POST", "/v1/held:release", Items[HeldNode], asked
         )
         return found.items
+
+    async def list_alerts(self, *, ended: bool = False) -> Sequence[AlertView]:
+        """Return the alerts."""
+        return await self._list("/v1/alerts", AlertView, ended=str(ended).lower())
+
+    async def list_silences(self, *, expired: bool = False) -> Sequence[AlertSilence]:
+        """Return the silences of alerts."""
+        return await self._list("/v1/alerts/silences", AlertSilence, expired=str(expired).lower())
+
+    async def silence(self, request: SilenceRequest) -> AlertSilence:
+        """Silence alerts for some time."""
+        return await self._request("POST", "/v1/alerts/silences", AlertSilence, request)
+
+    async def end_silence(self, silence: SilenceId, *, author: str) -> AlertSilence:
+        """End a silence now."""
+        path = f"/v1/alerts/silences/{_segment(silence)}:end"
+        return await self._request("POST", path, AlertSilence, Author(author=author))
+
+    async def list_channels(self) -> Sequence[ChannelView]:
+        """Return the channels that alerts take."""
+        return await self._list("/v1/alerts/channels", ChannelView)
+
+    async def list_deliveries(self, *, channel: str | None = None) -> Sequence[DeliveryView]:
+        """Return the latest attempts to send messages."""
+        return await self._list("/v1/alerts/deliveries", DeliveryView, channel=channel)
+
+    async def send_test(self, channel: str, *, author: str) -> str:
+        """Send a test message to a channel, and return the answer."""
+        path = f"/v1/alerts/channels/{_segment(channel)}:test"
+        body = Author(author=author)
+        found: ChannelAnswer = await self._request("POST", path, ChannelAnswer, body)
+        return found.answer
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
         """Return the recovery attempts."""

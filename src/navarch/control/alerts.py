@@ -25,12 +25,16 @@ from navarch.fleet.money.budgets import Spending
 from navarch.ports.alert_channel import AlertChannel
 from navarch.ports.api import FailingController
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.metrics import Counter as MetricCounter
 from navarch.ports.metrics import Metrics
 from navarch.ports.store import Committed, Store
 
 log = structlog.get_logger(__name__)
 
 ALL_ALERTS = "all alerts"
+
+OK, ERROR = "ok", "error"
+"""The results of attempts, as a metric counts them."""
 
 LOOK_AFTER = timedelta(seconds=2)
 """How long after a commit the fleet is searched for alerts: a storm commits many times a second."""
@@ -114,11 +118,11 @@ class OutboxController(Controller):
         self._entropy = entropy
         self._setup = setup
         self._operations = operations
-        self._deliveries = metrics.counter(
-            "navarch_alert_deliveries_total",
-            "Attempts to send an alert by channel and result: ok or error.",
-            labels=("channel", "result"),
-        )
+        self._deliveries = count_deliveries(metrics)
+        for channel in setup.channels():
+            for result in (OK, ERROR):
+                # A series that begins at one hides its first increase from Prometheus.
+                self._deliveries.add(0, channel=channel, result=result)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the outbox if alerts, silences or its own records have changed."""
@@ -180,7 +184,7 @@ class OutboxController(Controller):
         if record is not None:
             after = delivered(record, message, answer, now=self._clock.now())
             await self._store.commit(Change(alert_groups=[after]), based_on=fleet.revision)
-            self._deliveries.add(channel=record.channel, result="ok")
+            self._deliveries.add(channel=record.channel, result=OK)
 
     @retried
     async def _record_failure(
@@ -203,8 +207,17 @@ class OutboxController(Controller):
         events = () if event is None else (event,)
         change = Change(alert_groups=[after], events=events)
         await self._store.commit(change, based_on=fleet.revision)
-        self._deliveries.add(channel=record.channel, result="error")
+        self._deliveries.add(channel=record.channel, result=ERROR)
         log.warning("alert.undelivered", channel=record.channel, error=str(error))
+
+
+def count_deliveries(metrics: Metrics) -> MetricCounter:
+    """Return the counter of attempts to send a message."""
+    return metrics.counter(
+        "navarch_alert_deliveries_total",
+        "Attempts to send an alert by channel and result: ok or error.",
+        labels=("channel", "result"),
+    )
 
 
 def _key(group: str) -> str:

@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 
 from navarch.control.pools.ledger import Ledger
 from navarch.control.runtime.controller import retried
+from navarch.core.alert import AlertGroup
 from navarch.core.budget import Budget
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import BY_HAND, Event, Recorded, Subject, about
@@ -189,7 +190,7 @@ class FleetService:
             nodes_by_health=dict(sorted(Counter(str(x.health) for x in registered).items())),
             open_incidents=len(incidents),
             incidents=tuple(nlargest(RECENT, incidents, key=_newest)),
-            failing=tuple(self._failing()),
+            failing=(*self._failing(), *_failing_channels(fleet)),
         )
 
     async def list_nodes(self, query: Query) -> Page[NodeView]:
@@ -568,6 +569,24 @@ class FleetService:
 
 def _newest(incident: Incident) -> tuple[datetime, IncidentId]:
     return incident.opened_at, incident.id
+
+
+def _failing_channels(fleet: Fleet) -> Iterator[FailingController]:
+    """Yield the channels that do not accept alerts, each once."""
+    found: dict[str, AlertGroup] = {}
+    for group in fleet.alert_groups.values():
+        worst = found.get(group.channel)
+        if group.attempts and (worst is None or group.attempts > worst.attempts):
+            found[group.channel] = group
+    for channel, group in found.items():
+        since = group.pending_since or group.log[-1].at
+        yield FailingController(
+            name=f"alerts/{channel}",
+            error=group.error,
+            times=group.attempts,
+            since=since,
+            retry_at=group.next_at or since,
+        )
 
 
 def _matching(fleet: Fleet, query: Query) -> Iterator[Node]:

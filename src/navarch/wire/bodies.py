@@ -29,6 +29,20 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """The person who makes a request."""
+
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelAnswer:
+    """What a channel answered to a test."""
+
+    answer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
     """Why a placed job goes back to its queue, and which of its placements is meant."""
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from tests.support.exposition import a_table, values_of
 
 from navarch.api.fleet_metrics import fleet_exposition
+from navarch.core.alert import AlertGroup
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
@@ -15,6 +16,7 @@ from navarch.core.job import Job
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import Table, evolve
+from navarch.testing.alert_channel_contract import a_message, an_alert, ended
 from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
 
 HOUR = timedelta(hours=1)
@@ -179,3 +181,25 @@ def test_only_nodes_that_should_report_have_a_last_heartbeat() -> None:
     assert at is not None
     assert set(seen) == {("ready",)}
     assert abs(seen["ready",] - at.timestamp()) < 0.001
+
+
+def test_alerts_are_counted_by_cause_and_severity_and_channels_by_their_failures() -> None:
+    alert = an_alert()
+    groups = [
+        AlertGroup(id=f"ops/{name}", channel="ops", group=name, pending=pending, attempts=attempts)
+        for name, pending, attempts in (
+            ("a", a_message(), 4),
+            ("b", a_message(), 2),
+            ("c", None, 0),
+        )
+    ]
+    fleet = Fleet(
+        alerts=Table({alert.id: alert, "over": ended(alert)}),
+        alert_groups=Table({each.id: each for each in groups}),
+    )
+    text = expose(fleet)
+
+    assert values_of(text, "navarch_alerts")["node-fault", "critical"] == 1
+    assert values_of(text, "navarch_alerts")["budget-spent", "critical"] == 0
+    assert values_of(text, "navarch_alert_messages_waiting") == {("ops",): 2}
+    assert values_of(text, "navarch_alert_channel_failures") == {("ops",): 4}

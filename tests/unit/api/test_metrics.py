@@ -21,11 +21,13 @@ from navarch.api.fleet_metrics import (
 )
 from navarch.api.metrics import PrometheusMetrics, render_metrics, server_metrics
 from navarch.clock import SystemClock, SystemEntropy
+from navarch.control.alerts import count_deliveries
 from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.ledger import Ledger
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_metrics import CommitMetrics
 from navarch.control.runtime.runtime import Runtime
+from navarch.core.alert import AlertGroup
 from navarch.core.fleet import Fleet
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName
@@ -127,6 +129,7 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     CommitMetrics(metrics, Fleet())
     Runtime(SystemClock(), SystemEntropy(), [], strict=True, metrics=metrics)
     build_local_api(metrics=metrics)
+    count_deliveries(metrics)
     store = MemoryStore(Cluster(id="c", secret=bytes(32)))
     BudgetController(SystemClock(), store, (), Ledger(SystemClock(), store), metrics)
     declared = {(name, kind, labels) for name, (kind, labels) in metrics.declared().items()}
@@ -134,6 +137,7 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     fleet = Fleet(
         nodes=Table({NodeId("a"): a_node("a", conditions=(fault,), gpus=8)}),
         pools=Table({PoolName("training"): a_pool()}),
+        alert_groups=Table({"ops/x": AlertGroup(id="ops/x", channel="ops", group="x")}),
     )
     text = expose(fleet, server_metrics(Fleet(), 5), a_table("a"))
     for family in text_string_to_metric_families(text):
