@@ -10,7 +10,7 @@ from navarch.core.alert import AlertGroup
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
-from navarch.core.ids import IncidentId, JobName, NodeId, PoolName
+from navarch.core.ids import AlertId, IncidentId, JobName, NodeId, PoolName
 from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.job import Job
 from navarch.core.node import Node, Phase, Retirement
@@ -194,7 +194,7 @@ def test_alerts_are_counted_by_cause_and_severity_and_channels_by_their_failures
         )
     ]
     fleet = Fleet(
-        alerts=Table({alert.id: alert, "over": ended(alert)}),
+        alerts=Table({alert.id: alert, AlertId("over"): ended(alert)}),
         alert_groups=Table({each.id: each for each in groups}),
     )
     text = expose(fleet)
