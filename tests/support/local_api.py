@@ -38,7 +38,7 @@ from navarch.control.alerts import AlertSetup
 from navarch.core.errors import NotFoundError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
-from navarch.core.instance import Gpu, Inventory
+from navarch.core.instance import Gpu, Instance, Inventory
 from navarch.core.launch import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
@@ -48,7 +48,7 @@ from navarch.ports.agents import Registration
 from navarch.ports.api import FailingController
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.store import Store
-from navarch.service.adoption import AdoptionService
+from navarch.service.adoption import AdoptionService, ListMachines
 from navarch.service.agents import AgentService, Timing
 from navarch.service.alerts import AlertService
 from navarch.service.fleet import FleetService
@@ -98,6 +98,10 @@ class LocalApi:
         return node
 
 
+async def no_machines() -> Sequence[Instance]:
+    return ()
+
+
 def build_local_api(
     *,
     token: str | None = None,
@@ -112,6 +116,7 @@ def build_local_api(
     bundle: Callable[[str], bytes | None] = lambda _: None,
     metrics: Metrics | None = None,
     config: Config | None = None,
+    machines: ListMachines = no_machines,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -161,11 +166,11 @@ def build_local_api(
             *job_routes(JobService(clock, store, InlineOffload(), Scheduling)),
             *join_routes(JoinService(clock, store)),
             *fleet_health_routes(FleetHealthService(clock, store)),
-            *adoption_routes(AdoptionService(clock, store)),
             *policy_routes(
                 PolicyService(clock, policies or (lambda: compile_policies(default_policy())))
             ),
             *access_routes(AccessService(store, lambda: config or Config())),
+            *adoption_routes(AdoptionService(clock, entropy, store, machines)),
         ],
         calls=calls,
     )

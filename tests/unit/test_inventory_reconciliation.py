@@ -277,3 +277,32 @@ def test_the_ledger_records_the_cost_of_an_orphan_from_launch_to_end() -> None:
     closed = reconcile([gone], [dead], before=alive.seen)
     assert [launch.ended_at for launch in closed.change.launches] == [NOW]
     assert reconcile([gone], [dead], before=closed.seen).change.launches == []
+
+
+def an_adopted_node(**facts: object) -> Node:
+    node = a_node("training-0", **facts)  # type: ignore[arg-type]
+    assert node.launch is not None
+    return evolve(node, launch=evolve(node.launch, adopted=True, launched_at=NOW, asked_at=NOW))
+
+
+def test_an_adopted_machine_is_known_by_its_id_after_a_restart() -> None:
+    findings = reconcile([an_adopted_node()], [a_machine(labels={"team": "ml"})])
+    assert findings.to_terminate == ()
+    assert findings.seen.foreign == frozenset()
+    # Its age at the cloud is no cost of the pool.
+    assert all(
+        node.launch is not None and node.launch.launched_at == NOW for node in findings.change.nodes
+    )
+
+
+def test_an_adopted_machine_that_was_terminated_is_gone() -> None:
+    machine = a_machine(labels={}, status=InstanceStatus.TERMINATED)
+    findings = reconcile([an_adopted_node(phase=Phase.TERMINATING, retiring=GOING)], [machine])
+    assert phases(findings) == {"training-0": Phase.GONE}
+
+
+def test_a_released_machine_is_foreign_and_never_terminated() -> None:
+    host = evolve(a_node("training-0"), pool=None, launch=None)
+    findings = thrice([host], [a_machine(labels={"team": "ml"})])
+    assert findings.to_terminate == ()
+    assert findings.seen.foreign == {"i-training-0"}

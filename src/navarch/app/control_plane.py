@@ -21,6 +21,7 @@ from navarch.fleet.boot_times import AS_CONFIGURED
 from navarch.health.policy.engine import compile_policies
 from navarch.ports.api import FailingController
 from navarch.ports.store import Committed
+from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobService
@@ -75,6 +76,9 @@ class Plane(ControlPlaneParts):
             missing_agent=self.missing_agent,
             is_configured=self.is_configured,
             failing=self.failing,
+        )
+        self.adoption = AdoptionService(
+            self.clock, self.entropy, self.store, self.guarded.list_machines
         )
         self._runtime: Runtime | None = None
         self.jobs = JobService(

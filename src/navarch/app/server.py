@@ -78,7 +78,6 @@ from navarch.core.records import evolve
 from navarch.core.user_data import multipart
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.ports.provider import ProvisionRequest
-from navarch.service.adoption import AdoptionService
 from navarch.service.agents import Timing
 from navarch.service.alerts import AlertService
 from navarch.service.fleet_health import FleetHealthService, HeldService
@@ -289,7 +288,7 @@ class Server:
                 *fleet_health_routes(FleetHealthService(self._clock, store)),
                 *policy_routes(PolicyService(self._clock, lambda: self._policies)),
                 *access_routes(AccessService(store, lambda: self._config)),
-                *adoption_routes(AdoptionService(self._clock, store)),
+                *adoption_routes(plane.adoption),
             ],
         )
         return HttpServer(

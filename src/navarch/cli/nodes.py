@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import click
 
-from navarch.cli.commands import Command, Group
+from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.confirm import confirm_termination, yes_option
 from navarch.cli.errors import NOT_ALLOWED, CommandError, describe_error, refuse_over_grpc
@@ -27,7 +27,6 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
 from navarch.ports.access import AccessApi, NodeLogin
-from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import JoinApi
 from navarch.ports.api import FleetApi, NodeView, Query
 
@@ -95,7 +94,7 @@ def get(session: Session, node: str) -> None:
 @with_session
 def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Keep new work off nodes; running work continues."""
-    return _for_each_node(
+    return for_each_node(
         session, nodes, "cordoned", lambda api, node: api.cordon(node, reason=reason)
     )
 
@@ -108,7 +107,7 @@ def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
 
     Failed health checks still count; see `navarch override`.
     """
-    return _for_each_node(session, nodes, _uncordoned, lambda api, node: api.uncordon(node))
+    return for_each_node(session, nodes, _uncordoned, lambda api, node: api.uncordon(node))
 
 
 @click.command("drain", cls=Command)
@@ -117,7 +116,7 @@ def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
 @with_session
 def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Move work off nodes. The nodes stay until terminated or uncordoned."""
-    return _for_each_node(
+    return for_each_node(
         session, nodes, "draining", lambda api, node: api.drain(node, reason=reason)
     )
 
@@ -135,7 +134,7 @@ def terminate(session: Session, nodes: tuple[str, ...], reason: str, yes: bool) 
     why = reason or "terminated by hand"
     if not yes:
         confirm_termination(session, [NodeId(name) for name in nodes])
-    return _for_each_node(
+    return for_each_node(
         session, nodes, "terminating", lambda api, node: api.retire(node, reason=why)
     )
 
@@ -150,7 +149,7 @@ def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     A check that fails again afterwards counts again.
     """
     outcome = "declared healthy"
-    return _for_each_node(
+    return for_each_node(
         session, nodes, outcome, lambda api, node: api.declare_healthy(node, reason=reason)
     )
 
@@ -161,7 +160,7 @@ def _uncordoned(node: NodeView) -> str:
     return f"uncordoned, but {node.status}: see `navarch why {node.id}`"
 
 
-def _for_each_node(
+def for_each_node(
     session: Session,
     names: Sequence[str],
     outcome: str | Callable[[NodeView], str],
@@ -213,34 +212,6 @@ async def _warn_if_stale(session: Session, api: FleetApi, name: NodeId) -> None:
             f"Warning: node {name} last heartbeat was {duration(silent)} ago (may be offline)",
             err=True,
         )
-
-
-@click.group("node", cls=Group)
-def node() -> None:
-    """Commands on machines that Navarch did not buy."""
-
-
-@node.command("forget", cls=Command)
-@NODES
-@reason_option
-@with_session
-def forget(session: Session, nodes: tuple[str, ...], reason: str) -> int:
-    """Remove self-registered nodes whose hosts no longer report.
-
-    The machines are not touched. An agent that reports again registers a new node. A node that
-    still reports, or that Navarch bought, is refused.
-    """
-    return _for_each_node(
-        session,
-        nodes,
-        "forgotten",
-        lambda api, name: _adoption_api(api).forget(name, reason=reason),
-        warn=False,
-    )
-
-
-def _adoption_api(api: FleetApi) -> AdoptionApi:
-    return api if isinstance(api, AdoptionApi) else refuse_over_grpc("forgotten nodes are")
 
 
 @click.command("ssh", cls=Command, context_settings={"ignore_unknown_options": False})

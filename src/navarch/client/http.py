@@ -22,6 +22,7 @@ from navarch.core.job import Job
 from navarch.core.records import record_fields
 from navarch.core.recovery import Command, CommandKind, Recovery
 from navarch.ports.access import NodeLogin
+from navarch.ports.adoption import MachineChoice
 from navarch.ports.alerts import AlertView, ChannelView, DeliveryView, SilenceRequest
 from navarch.ports.api import (
     Capacity,
@@ -43,6 +44,7 @@ from navarch.ports.api import (
 from navarch.ports.fleet_health import FleetHealth, HeldNode
 from navarch.ports.policies import XidRuling
 from navarch.wire.bodies import (
+    AdoptRequest,
     Author,
     ChannelAnswer,
     Injection,
@@ -272,6 +274,19 @@ class HttpFleetClient:
     async def judge_xid(self, code: int, text: str = "") -> Sequence[XidRuling]:
         """Return what each policy does: first on a busy machine, then where that differs."""
         return await self._list(f"/v1/xids/{code}", XidRuling, text=text or None)
+
+    async def adopt(
+        self, pool: PoolName, machines: MachineChoice, *, reason: str
+    ) -> Sequence[NodeView]:
+        """Take running machines with agents into a pool: all of them, or none."""
+        asked = AdoptRequest(machines=machines, reason=reason)
+        path = f"/v1/pools/{_segment(pool)}:adopt"
+        found: Items[NodeView] = await self._request("POST", path, Items[NodeView], asked)
+        return found.items
+
+    async def release(self, node: NodeId, *, reason: str) -> NodeView:
+        """Give up an adopted machine without terminating it."""
+        return await self._act(node, "release", reason)
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the evidence bundles of a node, newest first."""

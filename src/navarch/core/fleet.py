@@ -170,10 +170,12 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
                 hosts.setdefault(before.host_of, {})[NodeId(name)] = None
             if node is not None and node.host_of is not None:
                 hosts.setdefault(node.host_of, {})[NodeId(name)] = node
-            record = node or before
-            if record is not None and record.pool is not None:
-                assert before is None or before.pool == record.pool, f"{name} changed pool"
-                members.setdefault(record.pool, {})[NodeId(name)] = node
+            if before is not None and before.pool is not None:
+                changed = node is not None and node.pool not in (None, before.pool)
+                assert not changed, f"{name} changed pool"
+                members.setdefault(before.pool, {})[NodeId(name)] = None
+            if node is not None and node.pool is not None:
+                members.setdefault(node.pool, {})[NodeId(name)] = node
         if members:
             grouped = {pool: self.in_pool(pool).with_changes(x) for pool, x in members.items()}
             tables["by_pool"] = {**self.by_pool, **grouped}
@@ -207,6 +209,8 @@ def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
     """Return the pools that `change` alters, directly or by their nodes, each once."""
     touched: dict[PoolName, None] = {pool.name: None for pool in change.pools}
     for node in (*change.nodes, *forgotten(fleet, change)):
-        if node.pool is not None:
-            touched[node.pool] = None
+        # A node that is released leaves its pool.
+        for each in (node, fleet.nodes.get(node.id)):
+            if each is not None and each.pool is not None:
+                touched[each.pool] = None
     return list(touched)

@@ -160,6 +160,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The last proof that the machine is coming up, until its agent registers."""
     registered_at: datetime | None = None
     """When its agent first registered; None also for launches of older versions."""
+    adopted: bool = False
+    """Whether its machine ran already and was taken in, so that its labels do not prove it ours."""
 
     @property
     def offerings(self) -> tuple[Offering, ...]:

@@ -73,7 +73,7 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
     if (
         launch.instance == instance.id
         and launch.launched_at is not None
-        and instance.launched_at in (None, launch.launched_at)
+        and (launch.adopted or instance.launched_at in (None, launch.launched_at))
         and instance.ended_at in (None, launch.ended_at)
         and instance.public_address in ("", launch.public_address)
         and instance.private_address in ("", launch.private_address)
@@ -91,7 +91,7 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
         public_address=instance.public_address or launch.public_address,
         private_address=instance.private_address or launch.private_address,
         price_per_hour=launch.price_per_hour if price is None else price,
-        launched_at=instance.launched_at or launch.launched_at or now,
+        launched_at=(None if launch.adopted else instance.launched_at) or launch.launched_at or now,
         ended_at=instance.ended_at or launch.ended_at,
         pending=pending,
         progress=Progress(step=STARTED, at=now) if started else launch.progress,

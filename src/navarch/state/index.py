@@ -160,6 +160,8 @@ class Index:
         for recovery in change.recoveries:
             self.domains.note_recovery(recovery)
         for before, node in committed.moved:
+            if before is not None and before.pool in self.pools and node.pool is None:
+                self.pools[before.pool].drop(node.id)
             if node.pool is not None:
                 if node.pool not in self.pools:
                     self.pools[node.pool] = PoolIndex()

@@ -10,6 +10,7 @@ from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.recovery import Command, CommandKind
+from navarch.ports.adoption import MachineChoice
 
 T = TypeVar("T")
 
@@ -59,6 +60,14 @@ class Release:
 
     nodes: tuple[NodeId, ...] = ()
     pool: PoolName | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptRequest:
+    """The running machines that a pool takes in."""
+
+    machines: MachineChoice
     reason: str = ""
 
 

@@ -20,7 +20,6 @@ from navarch.core.records import evolve
 from navarch.fleet.host_retention import KEEP_HOSTS, forget_silent_hosts
 from navarch.ports.agents import Registration
 from navarch.ports.api import FleetApi, JobRequest
-from navarch.service.adoption import AdoptionService
 from navarch.sim.kernel.loop import EPOCH
 from navarch.sim.world.hosts import TIMING
 from navarch.testing.worlds import NOW, a_node
@@ -79,7 +78,7 @@ async def beat(fleet: FleetCli) -> None:
 
 
 def forget(fleet: FleetCli, reason: str = "") -> Node:
-    service = AdoptionService(fleet.world.clock, plane(fleet).store)
+    service = plane(fleet).adoption
     fleet.runner.run(service.forget(HOST, reason=reason))
     return plane(fleet).store.fleet().nodes[HOST]
 
@@ -105,7 +104,7 @@ def test_a_bought_node_is_terminated_instead_of_forgotten() -> None:
     with running_fleet() as fleet:
         fleet.run("up --gpus 8 --type h100 --name training")
         fleet.wait(300)
-        service = AdoptionService(fleet.world.clock, plane(fleet).store)
+        service = plane(fleet).adoption
         with pytest.raises(NotPossibleError, match="navarch terminate training-0"):
             fleet.runner.run(service.forget(NodeId("training-0"), reason=""))
 
@@ -177,7 +176,7 @@ def test_the_command_line_forgets_nodes() -> None:
     with running_fleet() as fleet:
         register(fleet)
         fall_silent(fleet)
-        service = AdoptionService(fleet.world.clock, plane(fleet).store)
+        service = plane(fleet).adoption
         cli = make_cli(cast("FleetApi", service), runner=fleet.runner)
         refused = cli.run("node forget rack-8 rack-7")
         assert refused.exit_code != 0

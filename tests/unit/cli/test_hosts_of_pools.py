@@ -17,7 +17,6 @@ from navarch.fleet.planner import plan_pool
 from navarch.fleet.pool_index import SteadyNodes
 from navarch.ports.agents import Registration
 from navarch.ports.api import JobRequest
-from navarch.service.adoption import AdoptionService
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 TRAINING = PoolName("training")
@@ -120,7 +119,7 @@ def test_a_silent_host_counts_until_it_is_forgotten() -> None:
         assert scaled(fleet, 2) == 0
         fleet.wait(3600)
         assert len(fleet.world.cloud.alive()) == 0
-        service = AdoptionService(fleet.world.clock, plane(fleet).store)
+        service = plane(fleet).adoption
         fleet.runner.run(service.forget(NodeId("rack-1"), reason="sold"))
         fleet.wait(300)
         assert len(fleet.world.cloud.alive()) == 1

@@ -19,7 +19,7 @@ from navarch.ports.evidence import EvidenceApi, EvidenceDesk
 from navarch.ports.fleet_health import FleetHealth, FleetHealthApi, HeldApi, HeldNode
 from navarch.ports.policies import PolicyApi, XidRuling
 from navarch.ports.shell import BringUpApi
-from navarch.wire.bodies import Items, JoinPass, JoinRequest, Reason, Release
+from navarch.wire.bodies import AdoptRequest, Items, JoinPass, JoinRequest, Reason, Release
 
 
 class EvidenceKeeper(EvidenceApi, EvidenceDesk, Protocol):
@@ -86,8 +86,23 @@ def adoption_routes(adoption: AdoptionApi) -> list[Route]:
         reason = request.json(Reason).reason
         return await adoption.forget(NodeId(request.names["node"]), reason=reason)
 
-    summary = "Remove a self-registered node whose host no longer reports"
-    return [post("/v1/nodes/{node}:forget", summary, forget, NodeView, Reason)]
+    async def adopt(request: Request) -> Items[NodeView]:
+        asked, pool = request.json(AdoptRequest), PoolName(request.names["pool"])
+        found = await adoption.adopt(pool, asked.machines, reason=asked.reason)
+        return Items(items=tuple(found))
+
+    async def release(request: Request) -> NodeView:
+        reason = request.json(Reason).reason
+        return await adoption.release(NodeId(request.names["node"]), reason=reason)
+
+    gone = "Remove a self-registered node whose host no longer reports"
+    taken = "Take running machines with agents into a pool"
+    given = "Give up an adopted machine without terminating it"
+    return [
+        post("/v1/nodes/{node}:forget", gone, forget, NodeView, Reason),
+        post("/v1/pools/{pool}:adopt", taken, adopt, Items[NodeView], AdoptRequest),
+        post("/v1/nodes/{node}:release", given, release, NodeView, Reason),
+    ]
 
 
 def access_routes(access: AccessApi) -> list[Route]:

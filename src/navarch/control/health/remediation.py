@@ -115,9 +115,10 @@ class RemediationController(Controller):
             is_deferred = any(each.held is not None for each in versions)
             if node.retiring is not None and not is_deferred:
                 continue  # It is decided about already.
-            if any(needs_attention(each) for each in versions):
-                assert node.pool is not None, node.id
-                self.queue.add(node.pool)
+            for version in versions:
+                if needs_attention(version):
+                    assert version.pool is not None, version.id
+                    self.queue.add(version.pool)
         for pool in self._paused:
             self.queue.add(pool)
         if self._index.domains.waiting:

@@ -67,8 +67,10 @@ class PoolPlanningController(Controller):
         for pool in committed.reshaped:
             self.queue.add(pool.name)
         for before, node in committed.moved:
-            if node.pool is not None and (before is None or self._seen(before) != self._seen(node)):
-                self.queue.add(node.pool)
+            if before is None or self._seen(before) != self._seen(node):
+                for name in (None if before is None else before.pool, node.pool):
+                    if name is not None:
+                        self.queue.add(name)
             self._note_host(before, node)
         for node in committed.forgotten:
             if node.pool is not None:

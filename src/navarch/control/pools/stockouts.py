@@ -165,7 +165,9 @@ class StockoutMemory:
                 stockouts = after_event(stockouts, event)
         for before, node in committed.moved:
             sold = node.launch
-            if sold is not None and sold.instance is not None and not (before and before.instance):
+            if sold is None or sold.adopted:
+                continue
+            if sold.instance is not None and not (before and before.instance):
                 stockouts = stockouts.after_sale(
                     sold.offering, asked_at=sold.asked_at, now=self._clock.now()
                 )

@@ -215,6 +215,10 @@ class Providers:
         """Return the provider of that name, if there is one."""
         return None if name is None else self._guarded.get(name)
 
+    async def list_machines(self) -> Sequence[Instance]:
+        """Return the machines of every provider, or raise."""
+        return [machine for each in self for machine in await each.list_instances()]
+
     def settles_after(self, name: ProviderName) -> timedelta:
         """Return how long after a call its effect is certain to show in a listing."""
         known = self._guarded.get(name)

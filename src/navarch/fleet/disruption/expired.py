@@ -14,8 +14,14 @@ def expired(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Iterator[Can
     limit = pool.disruption.lifetime_max
     if limit is None:
         return
-    for node in sorted(nodes, key=lambda node: (node.created_at, node.id)):
-        if now >= node.created_at + limit:
+    for node in sorted(nodes, key=lambda node: (_began_at(node), node.id)):
+        if now >= _began_at(node) + limit:
             yield Candidate(
                 node=node.id, cause=Cause.EXPIRED, reason=f"expired: older than {limit}"
             )
+
+
+def _began_at(node: Node) -> datetime:
+    """Return when the life of `node` in its pool began."""
+    launch = node.launch
+    return launch.asked_at if launch is not None and launch.adopted else node.created_at

@@ -75,9 +75,12 @@ class Checkers:
                 _check_move(old, node)
                 if old.retiring is not node.retiring and not _is_by_hand(change, node):
                     self._check_disturbance(old, node, after)
+            if old is not None and old.pool is not None and node.pool is None:
+                self._count_in(old.pool, before, _part_of(old), _NOTHING)
             pool = node.pool
             if pool is not None:
-                was, now = _part_of(old), _part_of(node)
+                was = _part_of(old) if old is not None and old.pool == pool else _NOTHING
+                now = _part_of(node)
                 if was != now:
                     had.setdefault(pool, self._count_in(pool, before, was, now))
                 begins = node.retiring if old is None or old.retiring is None else None
@@ -172,7 +175,9 @@ class Purchases:
 
     def ended(self, machine: Machine) -> None:
         """Drop a machine that has ended."""
-        self._running.get(PoolName(machine.request.labels[POOL]), {}).pop(machine.id, None)
+        # A machine that was adopted was bought elsewhere.
+        pool = PoolName(machine.request.labels.get(POOL, ""))
+        self._running.get(pool, {}).pop(machine.id, None)
         self._bought_for.get(machine.request.name, {}).pop(machine.id, None)
 
 
