@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.compute_server import PROJECT, LocalCompute, local_compute, refusal
+from tests.support.compute_server import PROJECT, LocalCompute, Machine, local_compute, refusal
 from tests.support.google_discovery import Discovery
 from tests.support.metadata_service import metadata_service
 
@@ -29,6 +29,7 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance, InstanceStatus, NoticeKind
+from navarch.core.ownership import CLUSTER
 from navarch.core.records import evolve
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.gcp.client import COMPUTE, ComputeClient, anonymous, credentials_for
@@ -752,3 +753,23 @@ def test_machines_of_a_queue_take_a_call_each() -> None:
         assert cloud.machines_per_call == 1
 
     run_story(scenario, replace(BULK, flex_start=True, max_run=timedelta(days=2)))
+
+
+def test_a_machine_that_is_offered_for_adoption_is_listed_and_labelled() -> None:
+    kind = "zones/us-central1-a/machineTypes/a3-highgpu-8g"
+
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        for number, labels in enumerate([{CLUSTER: "adopt", "team": "ml"}, {"team": "ml"}]):
+            body = {"name": f"by-hand-{number}", "machineType": kind, "labels": labels}
+            machine = Machine(zone="us-central1-a", body=body, number=number, launched_s=-100.0)
+            compute.machines.append(machine)
+        [offered] = await cloud.list_instances()
+        assert (offered.id, offered.instance_type) == ("us-central1-a/by-hand-0", "a3-highgpu-8g")
+        await cloud.put_label(offered.id, CLUSTER, "c-1")
+        [adopted] = await cloud.list_instances()
+        assert adopted.labels == {CLUSTER: "c-1", "team": "ml"}
+        await cloud.remove_label(offered.id, CLUSTER, "c-1")
+        assert await cloud.list_instances() == []
+        assert len(compute.alive()) == 2
+
+    run_story(scenario)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.health import Condition, Health
-from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
+from navarch.core.ids import InstanceId, NodeId, ProviderName, RecoveryId, Token
 from navarch.core.instance import NoticeKind, Topology
 from navarch.core.launch import Gang
-from navarch.core.node import Node, NotifiedState, Phase, Retirement, Silence, Trait
+from navarch.core.node import Mark, Node, NotifiedState, Phase, Retirement, Silence, Trait
 from navarch.core.pool import Pool
 from navarch.core.records import evolve, record_fields
 from navarch.core.witness import Testimony
@@ -168,6 +168,7 @@ UNSEEN: dict[str, object] = {
     "machine": "a key",
     "overridden_at": NOW,
     "last_silence": Silence(since=NOW, until=NOW),
+    "mark": Mark(provider=ProviderName("sim"), instance=InstanceId("i-1")),
     "testimonies": (Testimony(witness="provider/sim", alive=None, reason="running", since=NOW),),
     "recovery": RecoveryId("r-1"),
     "report_number": 7,

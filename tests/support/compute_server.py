@@ -4,7 +4,9 @@ Requests and responses are validated against Google's discovery document. An inv
 refused as Google would refuse it; an invalid response is a bug in this file.
 """
 
+import base64
 import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -138,9 +140,8 @@ class LocalCompute:
                 return self._resource(self._machine(call))
             case "compute.instances.delete":
                 return self._delete(call)
-            case "compute.instances.reset":
-                self.was_reset.append(self._machine(call).name)
-                return self._operation(self._begin(f"zones/{call.path['zone']}", 1.0).name)
+            case "compute.instances.reset" | "compute.instances.setLabels":
+                return self._change(call, body)
             case "compute.machineTypes.aggregatedList":
                 return self._machine_types(call)
             case "compute.instances.aggregatedList":
@@ -324,6 +325,16 @@ class LocalCompute:
             machine.deleted_s = self.now_s()
         return self._operation(self._begin(f"zones/{machine.zone}", self.delete_s).name)
 
+    def _change(self, call: Call, body: Any) -> Any:
+        machine = self._machine(call)
+        if call.method == "compute.instances.reset":
+            self.was_reset.append(machine.name)
+        elif body.get("labelFingerprint") != _fingerprint(machine):
+            raise RefusedError(412, "conditionNotMet", "Labels fingerprint either invalid or stale")
+        else:
+            machine.body["labels"] = body.get("labels", {})
+        return self._operation(self._begin(f"zones/{machine.zone}", 1.0).name)
+
     def _machine(self, call: Call) -> Machine:
         for machine in self._there():
             if (machine.zone, machine.name) == (call.path["zone"], call.path["instance"]):
@@ -403,6 +414,7 @@ class LocalCompute:
         }
         return {
             **machine.body,
+            "labelFingerprint": _fingerprint(machine),
             "id": str(machine.number),
             "zone": f"{BASE}/zones/{machine.zone}",
             "machineType": f"{BASE}/{machine.body['machineType']}",
@@ -450,6 +462,11 @@ class LocalCompute:
     def _moment(self, seconds: float) -> str:
         moment = EPOCH + timedelta(seconds=seconds)
         return datetime.astimezone(moment, UTC).isoformat(timespec="milliseconds")
+
+
+def _fingerprint(machine: Machine) -> str:
+    text = json.dumps(machine.body.get("labels", {}), sort_keys=True)
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def _allowed(region: str, body: dict[str, Any]) -> list[str]:

@@ -35,6 +35,7 @@ from navarch.ports.provider import (
     BuysOncePerToken,
     DeclaresListingLag,
     DescribesTopology,
+    LabelsMachines,
     ListsOfferings,
     PowerCycles,
     Provider,
@@ -152,6 +153,12 @@ def access(service: AccessService, client: HttpFleetClient) -> tuple[AccessApi, 
 
 def policies(service: PolicyService, client: HttpFleetClient) -> tuple[PolicyApi, PolicyApi]:
     return service, client
+
+
+def labels(
+    aws: AwsAccount, gcp: GcpCloud, cloud: SimulatedCloud
+) -> tuple[LabelsMachines, LabelsMachines, LabelsMachines]:
+    return aws, gcp, cloud
 
 
 def listing_lags(cloud: SimulatedCloud) -> DeclaresListingLag:

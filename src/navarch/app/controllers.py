@@ -28,6 +28,7 @@ from navarch.control.nodes.controller import CommandController
 from navarch.control.nodes.drain import DrainController, NotificationController, plan_drains_of
 from navarch.control.nodes.launch import LaunchController, MissingAgent, UserData
 from navarch.control.nodes.liveness import LivenessController
+from navarch.control.nodes.marks import MarkController
 from navarch.control.nodes.termination import TerminationController
 from navarch.control.pools.autoscaling import AutoscalingController
 from navarch.control.pools.boots import BootMemory
@@ -310,6 +311,7 @@ class ControlPlaneParts:
             ),
             LivenessController(clock, store, self.liveness),
             WitnessController(clock, store, self.liveness, operations, self._witnesses()),
+            MarkController(clock, store, self.guarded, operations),
             CommandController(clock, store),
         ]
 

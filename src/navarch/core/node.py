@@ -141,6 +141,19 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
 
 
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """The label with the name of the cluster on a machine that was not bought here.
+
+    It tells other clusters to leave the machine alone, and proves nothing: without a signature no
+    machine is terminated for it.
+    """
+
+    provider: ProviderName
+    instance: InstanceId
+    done: bool = False
+    """Whether the provider has confirmed it. Until then the machine may have it or not."""
+
+
 class Along(TypedDict, total=False):
     """Fields that may change together with the phase of a node."""
 
@@ -218,6 +231,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """What witnesses report about it while its agent is silent; empty once it reports again."""
     last_silence: Silence | None = None
     """When it last stopped reporting for too long and came back."""
+    mark: Mark | None = None
+    """The mark of its adopted machine; after a release, until the provider has removed it."""
     overridden_at: datetime | None = None
     """When an operator last declared it healthy: earlier deaths of jobs are no evidence."""
 

@@ -14,8 +14,8 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, Token
 from navarch.core.instance import Instance
 from navarch.core.launch import Launch, Offering
-from navarch.core.node import Node, Phase
-from navarch.core.ownership import CLUSTER
+from navarch.core.node import Mark, Node, Phase
+from navarch.core.ownership import CLUSTER, Cluster
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     node: Node
 
 
-def why_not_adopted(pool: Pool, found: Found) -> str | None:
+def why_not_adopted(pool: Pool, found: Found, cluster: Cluster) -> str | None:
     """Return why `pool` must not take in a machine, with the remedy; None if it may.
 
     Whatever a pool would end at once is refused: an unhealthy machine would be replaced, one of
@@ -50,8 +50,10 @@ def why_not_adopted(pool: Pool, found: Found) -> str | None:
         )
     if not instance.status.alive:
         return f"its provider lists it as {instance.status}"
+    if cluster.owner(instance.labels) is not None:
+        return "this cluster has bought it"
     owner = instance.labels.get(CLUSTER)
-    if owner not in (None, ADOPTABLE):
+    if owner not in (None, ADOPTABLE, cluster.id):
         return f"it carries the labels of Navarch cluster {owner}; release it there first"
     if node.health is not Health.HEALTHY:
         return (
@@ -69,8 +71,11 @@ def why_not_adopted(pool: Pool, found: Found) -> str | None:
 
 
 def offering_of(pool: Pool, instance: Instance) -> Offering | None:
-    """Return the offering of `pool` that `instance` could have been bought from."""
-    for offering in pool.offerings:
+    """Return the offering of `pool` that `instance` could have been bought from.
+
+    No listing shows how a machine is paid for, so the usual way is taken first.
+    """
+    for offering in sorted(pool.offerings, key=lambda x: (bool(x.reservation), x.spot)):
         if (
             offering.provider == instance.provider
             and offering.instance_type == instance.instance_type
@@ -112,7 +117,8 @@ def adopted(pool: Pool, found: Found, token: Token, *, now: datetime) -> tuple[N
         registered_at=now,
         adopted=True,
     )
-    after = evolve(node, pool=pool.name, launch=launch, offering=None)
+    mark = Mark(provider=instance.provider, instance=instance.id)
+    after = evolve(node, pool=pool.name, launch=launch, offering=None, mark=mark)
     reason = f"{instance.id} at {instance.provider} belongs to pool {pool.name} from now on"
     return after, _by_hand(lifecycle.node_event(after, "node.adopted", reason, now=now))
 

@@ -96,6 +96,20 @@ class PowerCycles(Protocol):
 
 
 @runtime_checkable
+class LabelsMachines(Protocol):
+    """An ability: the provider can label a running machine, and remove a label.
+
+    Both calls may be repeated. Other labels stay, and the next listing shows the effect.
+    """
+
+    async def put_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Give a machine a label; raise InstanceNotFoundError if the machine is gone."""
+
+    async def remove_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Remove a label if it has that value; raise InstanceNotFoundError as above."""
+
+
+@runtime_checkable
 class BuysOncePerToken(Protocol):
     """An ability: the provider itself guarantees one machine per token.
 

@@ -292,6 +292,28 @@ class SimulatedCloud:
         self.on_boot(self._reach(instance, trouble), how)
         await self._answer(trouble)
 
+    async def put_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Label a machine, or fail with a drawn fault."""
+        await self._relabel(instance, lambda labels: {**labels, key: value})
+
+    async def remove_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Remove a label if it has that value, or fail with a drawn fault."""
+        item = (key, value)
+        await self._relabel(
+            instance, lambda labels: {x: y for x, y in labels.items() if (x, y) != item}
+        )
+
+    async def _relabel(
+        self, instance: InstanceId, change: Callable[[Mapping[str, str]], dict[str, str]]
+    ) -> None:
+        await self._suffer_outage(self._zone_of(instance))
+        trouble = self._trouble("transient", "mute", "lie")
+        await self._answer()
+        machine = self._reach(instance, trouble)
+        machine.request = evolve(machine.request, labels=change(machine.request.labels))
+        self._will_differ(machine, self.clock.now())
+        await self._answer(trouble)
+
     def _reach(self, instance: InstanceId, trouble: str | None) -> Machine:
         """Return the machine of a call, or raise the fault that keeps the call from it."""
         if trouble == "transient":

@@ -10,6 +10,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance
 from navarch.core.node import Node
+from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet import lifecycle
@@ -81,7 +82,7 @@ class AdoptionService:
             raise NotFoundError(f"pool not found: {name}")
         if pool.gang:
             raise NotPossibleError(f"pool {name} buys gangs; machines cannot join one later")
-        search = _Search(fleet, pool, listed)
+        search = _Search(fleet, pool, listed, self._store.cluster)
         found = search.find(machines)
         if search.refusals:
             raise NotPossibleError(f"nothing is adopted: {'; '.join(search.refusals)}")
@@ -141,7 +142,10 @@ class AdoptionService:
 class _Search:
     """The machines that a pool is to adopt, with the reasons against each."""
 
-    def __init__(self, fleet: Fleet, pool: Pool, listed: Sequence[Instance]) -> None:
+    def __init__(
+        self, fleet: Fleet, pool: Pool, listed: Sequence[Instance], cluster: Cluster
+    ) -> None:
+        self._cluster = cluster
         self._fleet = fleet
         self._pool = pool
         self._listed: dict[InstanceId, list[Instance]] = {}
@@ -199,7 +203,7 @@ class _Search:
                 f"{instance.id}, or name its node: {instance.id}=NODE"
             )
         else:
-            refusal = why_not_adopted(self._pool, Found(instance, node))
+            refusal = why_not_adopted(self._pool, Found(instance, node), self._cluster)
         if refusal is not None:
             self.refusals.append(f"{instance.id}: {refusal}")
             return None

@@ -31,6 +31,7 @@ from navarch.ports.provider import (
     BuysOncePerToken,
     ChecksInstances,
     DescribesTopology,
+    LabelsMachines,
     Provider,
     ProvisionRequest,
     ProvisionsMany,
@@ -200,6 +201,34 @@ class ProviderContract:
     ) -> None:
         with pytest.raises(InstanceNotFoundError):
             await provider.terminate(InstanceId("i-never-was"))
+
+    @story
+    async def test_a_label_is_put_on_a_machine_and_removed_again(self, provider: Provider) -> None:
+        if not isinstance(provider, LabelsMachines):
+            pytest.skip("the provider cannot label a running machine")
+        bought = await provider.provision(self.request())
+        await self.settle()
+        before = await _labels(provider, bought.id)
+        for _ in range(2):
+            await provider.put_label(bought.id, "adopted-by", "c-1")
+        await self.settle()
+        assert await _labels(provider, bought.id) == {**before, "adopted-by": "c-1"}
+        # The label of another is not removed.
+        await provider.remove_label(bought.id, "adopted-by", "c-2")
+        await self.settle()
+        assert await _labels(provider, bought.id) == {**before, "adopted-by": "c-1"}
+        for _ in range(2):
+            await provider.remove_label(bought.id, "adopted-by", "c-1")
+        await self.settle()
+        assert await _labels(provider, bought.id) == before
+
+    @story
+    async def test_labelling_an_unknown_machine_raises_not_found(self, provider: Provider) -> None:
+        if not isinstance(provider, LabelsMachines):
+            pytest.skip("the provider cannot label a running machine")
+        for call in (provider.put_label, provider.remove_label):
+            with pytest.raises(InstanceNotFoundError):
+                await call(InstanceId("i-never-was"), "adopted-by", "c-1")
 
     @story
     async def test_machines_of_one_group_are_in_one_block(self, provider: Provider) -> None:
@@ -507,6 +536,12 @@ class ProviderContract:
         nonsense = evolve(self.request(), instance_type="no-such-type")
         with contextlib.suppress(ProviderError):
             await provider.provision(nonsense)
+
+
+async def _labels(provider: Provider, name: InstanceId) -> dict[str, str]:
+    listed = await _listed(provider, name)
+    assert listed is not None
+    return dict(listed.labels)
 
 
 async def _listed(provider: Provider, instance: InstanceId) -> Instance | None:

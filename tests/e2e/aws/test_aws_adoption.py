@@ -14,6 +14,7 @@ from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.instance import Inventory
 from navarch.core.launch import Offering
+from navarch.core.ownership import CLUSTER
 from navarch.core.pool import Pool
 from navarch.ports.adoption import MachineChoice
 from navarch.ports.agents import Registration
@@ -61,6 +62,9 @@ def live(ec2: Ec2Server, wire: CrashPoint) -> SweptFleet:
         assert len(ec2.alive()) == 3
         assert swept.rows() == set(ec2.alive()) - {machines[0]}
         assert swept.fleet().pools[POOL].size == 2
+        labels = {each.id: each.labels for each in await by_hand.list_instances()}
+        assert labels[machines[0]] == {"team": "ml", "Name": "a"}
+        assert labels[machines[1]] == {"team": "ml", "Name": "b", CLUSTER: swept.store.cluster.id}
         for agent in agents:
             agent.cancel()
 

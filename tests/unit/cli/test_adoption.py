@@ -329,6 +329,49 @@ def test_nothing_is_adopted_while_a_provider_cannot_list_its_machines() -> None:
         ran(fleet, f"adopt {first} --pool training")
 
 
+def test_an_adopted_machine_is_labelled_until_it_is_released() -> None:
+    with running_fleet() as fleet:
+        ran(fleet, CREATE)
+        machine = buy_elsewhere(fleet, "a", team="ml")
+        start_agent(fleet, machine.id)
+        ran(fleet, f"adopt {machine.id} --pool training")
+        fleet.wait(60)
+        assert machine.request.labels == {"team": "ml", CLUSTER: "cluster-1"}
+        ran(fleet, f"release {machine.id}")
+        fleet.wait(60)
+        assert machine.request.labels == {"team": "ml"}
+        assert node_of(fleet, machine.id).mark is None
+
+
+def test_labels_are_put_and_removed_once_the_provider_answers_again() -> None:
+    with running_fleet() as fleet:
+        ran(fleet, CREATE)
+        machine = buy_elsewhere(fleet, "a")
+        start_agent(fleet, machine.id)
+        cloud = fleet.world.cloud
+        sound = cloud.habits
+        for command in (f"adopt {machine.id} --pool training", f"release {machine.id}"):
+            before = dict(machine.request.labels)
+            ran(fleet, command)
+            cloud.habits = Habits(outages={"": ApiFailure.FAIL})
+            fleet.wait(300)
+            assert machine.request.labels == before
+            cloud.habits = sound
+            fleet.wait(600)
+            assert machine.request.labels != before
+        assert alive(fleet) == {machine.id}
+
+
+def test_a_label_that_a_release_has_left_does_not_prevent_a_new_adoption() -> None:
+    with running_fleet() as fleet:
+        ran(fleet, CREATE)
+        first = with_agent(fleet, "a", **{CLUSTER: "cluster-1"})
+        fleet.wait(1800)
+        # The name alone proves nothing, so it is no orphan.
+        assert alive(fleet) == {first}
+        ran(fleet, f"adopt {first} --pool training")
+
+
 def test_two_machines_cannot_have_one_agent() -> None:
     with running_fleet() as fleet:
         ran(fleet, CREATE)

@@ -7,9 +7,9 @@ from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.health import Condition, Health
-from navarch.core.ids import NodeId, RecoveryId
+from navarch.core.ids import InstanceId, NodeId, ProviderName, RecoveryId
 from navarch.core.incident import IncidentState
-from navarch.core.node import Node, NotifiedState, Phase, Retirement, Silence
+from navarch.core.node import Mark, Node, NotifiedState, Phase, Retirement, Silence
 from navarch.core.records import evolve, record_fields
 from navarch.core.recovery import Recovery, RecoveryAttempt, RecoveryState, RecoveryStep
 from navarch.core.witness import Testimony
@@ -124,6 +124,7 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "testimonies": (Testimony(witness="w", alive=None, reason="running", since=NOW),),
         "overridden_at": NOW,
         "last_silence": Silence(since=NOW, until=NOW),
+        "mark": Mark(provider=ProviderName("sim"), instance=InstanceId("i-1")),
     }
     seen = {"conditions", "recovery", "retiring", "held"}
     assert {each.name for each in record_fields(Node)} == {

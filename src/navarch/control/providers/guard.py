@@ -22,6 +22,7 @@ from navarch.ports.provider import (
     ChecksInstances,
     DeclaresListingLag,
     DescribesTopology,
+    LabelsMachines,
     PowerCycles,
     Provider,
     ProvisionRequest,
@@ -72,6 +73,7 @@ class GuardedProvider:
         self.checks_instances = isinstance(provider, ChecksInstances)
         self.can_reboot = isinstance(provider, Reboots)
         self.can_power_cycle = isinstance(provider, PowerCycles)
+        self.can_label = isinstance(provider, LabelsMachines)
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine. An unexpected error may have had an effect."""
@@ -116,6 +118,20 @@ class GuardedProvider:
         if not isinstance(provider, PowerCycles):
             raise RejectedError(f"{self.name} cannot switch machines off and on")
         await self._in_time("answer", OutcomeUnknownError, provider.power_cycle, instance)
+
+    async def put_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Give one machine a label."""
+        provider = self._provider
+        assert isinstance(provider, LabelsMachines), self.name
+        await self._in_time("answer", OutcomeUnknownError, provider.put_label, instance, key, value)
+
+    async def remove_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Remove a label of one machine if it has that value."""
+        provider = self._provider
+        assert isinstance(provider, LabelsMachines), self.name
+        await self._in_time(
+            "answer", OutcomeUnknownError, provider.remove_label, instance, key, value
+        )
 
     def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
         """Return every machine, or raise; never a part."""

@@ -202,6 +202,18 @@ class AwsAccount:
         region = self._region_of.get(instance) or await self._find(instance)
         await self._ec2.write(region, "reboot_instances", InstanceIds=[instance])
 
+    async def put_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Tag one machine."""
+        region = self._region_of.get(instance) or await self._find(instance)
+        tags = tags_of({key: value})
+        await self._ec2.write(region, "create_tags", Resources=[instance], Tags=tags)
+
+    async def remove_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Remove a tag of one machine if it has that value."""
+        region = self._region_of.get(instance) or await self._find(instance)
+        tags = tags_of({key: value})
+        await self._ec2.write(region, "delete_tags", Resources=[instance], Tags=tags)
+
     async def list_instances(self) -> Sequence[Instance]:
         """Return the machines of every region, or raise if one region fails."""
         return await self._in_every_region(self._list)

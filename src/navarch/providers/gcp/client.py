@@ -4,7 +4,7 @@ The client's own retries are off: they would hide the number and duration of cal
 long-running operations are off too: it would poll them at another address than the given one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -158,6 +158,25 @@ class ComputeClient:
         """Reset one machine: a hard restart."""
         request = compute.ResetInstanceRequest(project=self.project, zone=zone, instance=name)
         self._client(compute.InstancesClient).reset_unary(request, **_CALL)
+
+    def relabel(
+        self, zone: str, name: str, change: Callable[[Mapping[str, str]], dict[str, str]]
+    ) -> None:
+        """Change the labels of one machine, unless others have changed them meanwhile."""
+        machine = self.get(zone, name)
+        before = dict(machine.labels)
+        after = change(before)
+        if after == before:
+            return
+        request = compute.SetLabelsInstanceRequest(
+            project=self.project,
+            zone=zone,
+            instance=name,
+            instances_set_labels_request_resource=compute.InstancesSetLabelsRequest(
+                labels=after, label_fingerprint=machine.label_fingerprint
+            ),
+        )
+        self._client(compute.InstancesClient).set_labels_unary(request, **_CALL)
 
     def list_all(self, wanted: str) -> Sequence[Message]:
         """Return the machines of every zone that match the filter, or raise."""

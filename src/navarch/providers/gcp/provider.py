@@ -241,6 +241,24 @@ class GcpCloud:
         """Reset one machine. Compute Engine offers no graceful reboot."""
         await self._do("reset", self._client.reset, instance)
 
+    async def put_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Label one machine."""
+        await self._relabel(instance, lambda labels: {**labels, key: value})
+
+    async def remove_label(self, instance: InstanceId, key: str, value: str) -> None:
+        """Remove a label of one machine if it has that value."""
+        item = (key, value)
+        await self._relabel(
+            instance, lambda labels: {x: y for x, y in labels.items() if (x, y) != item}
+        )
+
+    async def _relabel(
+        self, instance: InstanceId, change: Callable[[Mapping[str, str]], dict[str, str]]
+    ) -> None:
+        await self._do(
+            "label", lambda zone, name: self._client.relabel(zone, name, change), instance
+        )
+
     async def offerings(self) -> Sequence[Offering]:
         """Return every machine type with GPUs in every zone."""
         kinds = await self._client.run(
