@@ -19,9 +19,18 @@ from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey
 from navarch.hosts.metadata.watch import SourceWatch
 from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
+from navarch.notifiers.alerts.alertmanager import AlertmanagerChannel
+from navarch.notifiers.alerts.email import EmailChannel
+from navarch.notifiers.alerts.log import LogChannel
+from navarch.notifiers.alerts.pagerduty import PagerDutyChannel
+from navarch.notifiers.alerts.simulated import SimulatedChannel
+from navarch.notifiers.alerts.slack import SlackChannel
+from navarch.notifiers.alerts.webhook import WebhookChannel
 from navarch.ports.access import AccessApi
 from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import AgentApi, Joins, Link
+from navarch.ports.alert_channel import AlertChannel
+from navarch.ports.alerts import AlertApi
 from navarch.ports.api import FleetApi, JobApi
 from navarch.ports.checks import Diagnostics
 from navarch.ports.clock import Clock, Entropy, Offload
@@ -53,6 +62,7 @@ from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService
+from navarch.service.alerts import AlertService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import HeldService
 from navarch.service.jobs import JobService
@@ -141,6 +151,22 @@ def jobs(service: JobService, client: HttpFleetClient) -> tuple[JobApi, JobApi]:
 
 def held(service: HeldService, client: HttpFleetClient) -> tuple[HeldApi, HeldApi]:
     return service, client
+
+
+def alerts(service: AlertService, client: HttpFleetClient) -> tuple[AlertApi, AlertApi]:
+    return service, client
+
+
+def alert_channels(
+    simulated: SimulatedChannel,
+    webhook: WebhookChannel,
+    slack: SlackChannel,
+    pagerduty: PagerDutyChannel,
+    alertmanager: AlertmanagerChannel,
+    email: EmailChannel,
+    log: LogChannel,
+) -> tuple[AlertChannel, ...]:
+    return simulated, webhook, slack, pagerduty, alertmanager, email, log
 
 
 def adoption(service: AdoptionService, client: HttpFleetClient) -> tuple[AdoptionApi, AdoptionApi]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from navarch.app.control_plane import Opinions, Plane
+from navarch.control.alerts import AlertSetup
 from navarch.control.nodes.bringup import BringUp
 from navarch.control.pools.loads import Loads
 from navarch.core.errors import SupersededError
@@ -56,6 +57,8 @@ class Leadership:
     """A source of metrics besides the agents."""
     loads: Loads = field(default_factory=Loads)
     """The load history that survives a restart."""
+    alerts: AlertSetup | None = None
+    """How alerts reach people; None: they are not tracked."""
     bringup: BringUp | None = None
     """How machines are set up. With it, an agent starts only when it is installed."""
     down_s: float = RESTART_S
@@ -157,6 +160,7 @@ class Leadership:
             metrics_source=metrics,
             loads=self.loads,
             policies=None if policies is None else lambda: policies,
+            alerts=self.alerts,
             bringup=self.bringup,
             on_probe=self.hosts.wake,
             strict=self.strict,
