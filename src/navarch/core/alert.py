@@ -45,6 +45,8 @@ class AlertCause(StrEnum):
     """A pool lacks nodes."""
     BUDGET_SPENT = "budget-spent"
     """A budget is nearly or wholly spent."""
+    TERMINATION_STUCK = "termination-stuck"
+    """A machine that is to be terminated still exists, and costs money."""
     POLICY_FAILED = "policy-failed"
     """The health policy cannot judge a check."""
     CONTROLLER_FAILING = "controller-failing"

@@ -187,7 +187,7 @@ def test_a_failing_channel_is_visible_everywhere() -> None:
         assert "503 no capacity" in log
         assert "202 ok" not in log
         status = (await wired.typed("status")).output
-        assert "alerts/broken failed" in status
+        assert "Channel broken failed" in status
         assert "503 no capacity" in status
 
     play(story)

@@ -176,6 +176,15 @@ def test_a_quota_is_one_alert_of_the_pool_and_a_stock_out_none_at_first() -> Non
     assert short["pool-below-target@training"].after > timedelta(0)
 
 
+def test_a_machine_that_does_not_end_is_an_alert_after_half_an_hour() -> None:
+    ending = a_node("training-0", phase=Phase.TERMINATING)
+    begun = evolve(ending, since=NOW - timedelta(minutes=29))
+    pool = a_pool(size=0)
+    assert found(a_fleet(begun, pools=(pool,))) == {}
+    stuck = evolve(ending, since=NOW - timedelta(minutes=30))
+    assert set(found(a_fleet(stuck, pools=(pool,)))) == {"termination-stuck@training-0"}
+
+
 def test_a_pool_that_stopped_buying_is_critical() -> None:
     alerts = found(a_fleet(pools=(a_pool(size=3, braked="3 machines did not come up"),)))
     assert set(alerts) == {"purchases-paused@training"}

@@ -261,8 +261,10 @@ def _verdict(status: FleetStatus, canvas: Canvas) -> list[str]:
 
 def _failure(failing: FailingController, status: FleetStatus) -> str:
     times = "" if failing.times == 1 else f"{failing.times} times in a row, first "
+    channel = failing.name.removeprefix("alerts/")
+    subject = f"Controller {failing.name}" if channel == failing.name else f"Channel {channel}"
     return (
-        f"Controller {failing.name} failed {times}{age(failing.since, status.now)}: "
+        f"{subject} failed {times}{age(failing.since, status.now)}: "
         f"{printable(failing.error)}; the next attempt is at {failing.retry_at:%H:%M:%S} UTC"
     )
 

@@ -30,6 +30,9 @@ silent is recognised earlier, and is one alert."""
 FAILING_FOR = timedelta(minutes=5)
 """How long a controller must fail. Most errors pass with the next attempt."""
 
+TERMINATES_WITHIN = timedelta(minutes=30)
+"""How long a provider may take to end a machine. Most need a minute or two."""
+
 ATTEMPTS_MIN = 3
 """Failed attempts to deliver a message before the channel is an alert itself."""
 
@@ -297,6 +300,22 @@ def pools_below_target(inputs: AlertInputs) -> Iterator[AlertCondition]:
             )
 
 
+def stuck_terminations(inputs: AlertInputs) -> Iterator[AlertCondition]:
+    """Yield a condition per machine that its provider does not end."""
+    for node in inputs.fleet.nodes.values():
+        if node.phase is Phase.TERMINATING and inputs.now >= node.since + TERMINATES_WITHIN:
+            pool = _pool_of(inputs.fleet, node.pool)
+            yield AlertCondition(
+                cause=AlertCause.TERMINATION_STUCK,
+                subject=about("node", node.id),
+                severity=Severity.WARNING,
+                summary=f"{node.id} is terminated since {node.since:%H:%M} UTC and still exists",
+                remedy=f"navarch why {node.id}; end the machine at the provider",
+                pool=node.pool,
+                team=pool.team if pool else "",
+            )
+
+
 def budgets(inputs: AlertInputs) -> Iterator[AlertCondition]:
     """Yield a condition per budget that is nearly or wholly spent."""
     for each in inputs.spending:
@@ -370,6 +389,7 @@ SOURCES: Sequence[Source] = (
     paused_pools,
     refused_launches,
     pools_below_target,
+    stuck_terminations,
     budgets,
     failed_policies,
     failing_controllers,
