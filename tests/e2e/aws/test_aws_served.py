@@ -14,7 +14,8 @@ CONFIG = """
 server: {{address: "127.0.0.1:0", grpc_address: "127.0.0.1:0",
   external_address: "https://navarch.example.com"}}
 providers:
-  work: {{type: aws, region: us-east-1, regions: [us-east-1], endpoint: "{url}"}}
+  work:
+    {{type: aws, region: us-east-1, regions: [us-east-1], endpoint: "{url}", machines_per_call: 1}}
 pools:
   training:
     provider: work
