@@ -602,6 +602,14 @@ def test_an_image_is_a_family_or_a_path(image: str, written: str) -> None:
     assert disk["initializeParams"]["diskType"].endswith("/hyperdisk-balanced")
 
 
+def test_the_image_of_a_pool_takes_precedence_over_the_image_of_the_provider() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
+        await cloud.provision(evolve(a_request(), image="of-the-pool"))
+
+    (disk,) = inserted(run_story(scenario, replace(SETTINGS, image="of-the-provider")))["disks"]
+    assert disk["initializeParams"]["sourceImage"] == "global/images/family/of-the-pool"
+
+
 def test_concurrent_calls_on_real_threads_with_one_token_buy_one_machine() -> None:
     threads = ThreadOffload("gcp", at_once=4)
 

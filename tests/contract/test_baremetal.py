@@ -318,6 +318,15 @@ def test_a_type_that_the_inventory_lacks_is_rejected() -> None:
     with_machines(1, story)
 
 
+def test_an_image_is_rejected_instead_of_ignored() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        provider = a_provider(machines, folder / "leases")
+        with pytest.raises(RejectedError, match="boot what is installed on them; set no image"):
+            await provider.provision(evolve(a_request(), image="ubuntu"))
+
+    with_machines(1, story)
+
+
 def test_a_damaged_lease_file_blocks_new_leases() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         provider = a_provider(machines, folder / "leases")

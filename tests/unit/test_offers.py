@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from navarch.config import parse_config, to_pool, to_pool_specs
 from navarch.core.errors import InvalidError, TransientError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering
+from navarch.core.machine_setup import MachineSetup
 from navarch.core.records import evolve
 from navarch.ports.api import Capacity, Offer, PoolSpec
 from navarch.service.offers import filter_offers, plan_capacity
@@ -102,6 +104,22 @@ def test_up_resizes_a_pool_of_the_file_and_buys_only_what_the_file_lists(
 
     assert spec.offerings == pool.offerings, "in the order of the file, with its zones"
     assert (spec.nodes_wanted, spec.nodes_min, spec.nodes_max) == (2, 0, 4), "as in the file"
+
+
+def test_up_does_not_change_how_machines_of_a_pool_of_the_file_are_set_up() -> None:
+    wish = Capacity(
+        name=PoolName("simulated"), gpus=8, gpu_type="h100", setup=MachineSetup(image="other")
+    )
+    with pytest.raises(InvalidError, match="the set-up of pool simulated is in the config"):
+        plan_capacity(wish, [], BY_NAME["simulated"], keep_offerings=True)
+
+
+def test_up_keeps_the_set_up_of_a_pool_unless_it_gets_another() -> None:
+    pool = a_pool(size=1, setup=MachineSetup(image="chosen"))
+    wish = Capacity(name=pool.name, gpus=8, gpu_type="h100")
+    assert plan_capacity(wish, pool.offerings, pool).setup.image == "chosen"
+    other = MachineSetup(commands=("x",))
+    assert plan_capacity(replace(wish, setup=other), pool.offerings, pool).setup == other
 
 
 def test_up_respects_the_bounds_of_a_pool_of_the_file() -> None:

@@ -332,11 +332,6 @@ class FleetService:
         """Create a pool with that many GPUs, or adjust the pool of that name."""
         before = self._store.fleet().pools.get(capacity.name)
         keep = self._is_configured(capacity.name)
-        if keep and capacity.setup is not None:
-            raise InvalidError(
-                f"setup: pool {capacity.name} is set up as the configuration file of the server "
-                "says; change it there"
-            )
         spec = plan_capacity(capacity, await self._offerings(), before, keep_offerings=keep)
         reason = f"{capacity.gpus} GPUs of type {capacity.gpu_type} were requested"
         return await self.put_pool(spec, reason=reason)

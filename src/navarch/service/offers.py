@@ -158,6 +158,11 @@ def plan_capacity(
 
 def _resize(capacity: Capacity, pool: Pool) -> PoolSpec:
     """Return a pool of the configuration file with another size, within the bounds of the file."""
+    if capacity.setup is not None:
+        raise InvalidError(
+            f"setup: the set-up of pool {capacity.name} is in the configuration file of the "
+            "server; change it there"
+        )
     best = _requested_offering(capacity, pool)
     gang = capacity.gang or pool.gang
     nodes = _nodes(best, capacity.gpus, gang)
