@@ -60,7 +60,7 @@ def summary(messages: list[AlertMessage]) -> list[tuple[AlertAction, str]]:
     return [(x.action, x.group) for x in messages]
 
 
-@pytest.mark.parametrize("seed", seeds(20, gate=3))
+@pytest.mark.parametrize("seed", seeds(20, gate=1))
 def test_a_broken_machine_is_one_message_and_its_replacement_another(seed: int) -> None:
     async def story(world: World, inbox: AlertInbox) -> None:
         broken = world.nodes(TRAINING)[3].id
@@ -77,7 +77,7 @@ def test_a_broken_machine_is_one_message_and_its_replacement_another(seed: int) 
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-@pytest.mark.parametrize("seed", seeds(20, gate=2))
+@pytest.mark.parametrize("seed", seeds(20, gate=1))
 def test_an_outage_of_two_pools_is_one_message_and_its_end_another(
     seed: int, crashes: bool
 ) -> None:
@@ -108,7 +108,7 @@ def test_an_outage_of_two_pools_is_one_message_and_its_end_another(
     ]
 
 
-@pytest.mark.parametrize("seed", seeds(10, gate=2))
+@pytest.mark.parametrize("seed", seeds(10, gate=1))
 def test_an_image_with_which_no_machine_comes_up_is_one_message(seed: int) -> None:
     async def story(world: World, inbox: AlertInbox) -> None:
         await world.clock.sleep(5 * HOUR_S)
