@@ -11,7 +11,7 @@ from navarch.core.disruption import DAY, Deferred, DeferredBy, Domain, GovernorS
 from navarch.core.health import HEARTBEAT
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
-from navarch.fleet.disruption.governor.attributes import Attribute, describe, domains_of
+from navarch.fleet.disruption.governor.attributes import Attribute, describe, domains_of, words_of
 from navarch.fleet.disruption.governor.burst import TOGETHER, WAIT, burst_wait_ends_at
 from navarch.fleet.disruption.governor.common_cause import (
     COINCIDENCE_MAX,
@@ -291,8 +291,10 @@ class _Budgets:
                     rest = f", less {kept} kept for other faults than {rarest}"
                 else:
                     continue
+                # Beside a suspect, another version or place would look like a second one.
+                where = f"its {words_of(place[0])}" if evidence else describe(place)
                 because = (
-                    f"{describe(place)}: automation may act on {share:.0%} of it, or {least} "
+                    f"{where}: automation may act on {share:.0%} of it, or {least} "
                     f"node{'' if least == 1 else 's'}, in {minutes(period)}{rest}"
                 )
                 if evidence:
