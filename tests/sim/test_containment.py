@@ -125,12 +125,15 @@ def test_a_failing_remediator_does_not_stop_replacement_in_other_pools() -> None
         assert world.fleet().nodes[ours].retiring is None
         assert "ValueError" in (world.fleet().pools[TRAINING].held or "")
         assert world.fleet().pools[other].held is None
+        (shown,) = (await world.ask(lambda fleet: fleet.status())).failing
+        assert (shown.kind, shown.name, shown.subject) == ("remediator", mine, "pool/training")
 
         failing = world.fleet().pools[TRAINING]
         corrected = replace(pool_spec(failing), remediation=Remediation())
         await world.ask(lambda fleet: fleet.put_pool(corrected, reason="another remediator"))
         await world.until(lambda: world.fleet().nodes[ours].gone, within_s=1800)
         assert world.fleet().pools[TRAINING].held is None
+        assert not (await world.ask(lambda fleet: fleet.status())).failing
 
     mine = "mine:Broken"
     pools = [a_pool(remediation=Remediation(strategy=mine)), a_pool(other)]

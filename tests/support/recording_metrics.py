@@ -41,7 +41,7 @@ class RecordingMetrics:
         """Declare a gauge whose values `read` returns."""
         self._new(name, "gauge", labels).read = read
 
-    def value(self, name: str, **labels: str) -> float:
+    def value(self, name: str, /, **labels: str) -> float:
         """Return the value of a counter or a gauge; zero if it was never recorded."""
         instrument = self._instruments[name]
         if instrument.read is None:

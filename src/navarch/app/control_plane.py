@@ -89,7 +89,7 @@ class Plane(ControlPlaneParts):
 
     def failing(self) -> Sequence[FailingController]:
         """Return the controllers that fail; none before they run."""
-        return () if self._runtime is None else self._runtime.failing()
+        return () if self._runtime is None else (*self._runtime.failing(), *self.guard.failing())
 
     async def run(self) -> None:
         """Keep the fleet as it should be, until cancelled."""
@@ -120,6 +120,7 @@ class Plane(ControlPlaneParts):
             log.exception("index.bug", revision=committed.after.revision)
             self.index.rebuild(committed.after)
         self.ledger.on_commit(committed)
+        self.guard.on_commit(committed)
         for node in committed.change.nodes:
             if node.gone:
                 self.liveness.forget(node.id)

@@ -43,6 +43,7 @@ from navarch.control.providers.guard import Providers
 from navarch.control.providers.inventory import InventoryController, PendingObservations
 from navarch.control.providers.topology import ProviderNoticeController, TopologyController
 from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.extensions import ExtensionGuard
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.budget import Budget
 from navarch.core.disruption import GovernorSettings, default_settings
@@ -174,6 +175,7 @@ class ControlPlaneParts:
     def __post_init__(self) -> None:
         self.index = Index(self.store.fleet())
         self.ledger = Ledger(self.clock, self.store)
+        self.guard = ExtensionGuard(self.clock, self.metrics)
         self.guarded = Providers(self.providers, self.metrics)
         self.workloads = JobAwareNotifier(self.index, self.notifier)
         self.readings = HeldReadings(self.index, self.liveness)
@@ -223,6 +225,7 @@ class ControlPlaneParts:
             settings=opinions.governor,
             policy=opinions.policy,
             hook=hook,
+            guard=self.guard,
             strict=self.strict,
         )
         budgets = BudgetController(clock, store, opinions.budgets, self.ledger, self.metrics)

@@ -11,6 +11,7 @@ NavarchError
 ├── ConfigError                a configuration file is wrong; see config/problem.py
 ├── StartError                 the server cannot start as configured; see app/servers.py
 ├── ExtensionError             an extension cannot be loaded; install or correct it
+├── ExtensionFailedError       an extension failed, or is not called yet; do what is safe
 ├── StoreError                 the durable state cannot be read or written; stop
 │   ├── InUseError             another control plane leads; wait until it ends
 │   └── SupersededError        another control plane has taken over; do nothing more
@@ -65,6 +66,10 @@ class UnreachableError(NavarchError):
 
 class ExtensionError(NavarchError):
     """An extension that the configuration names is not installed or cannot be created."""
+
+
+class ExtensionFailedError(NavarchError):
+    """An extension failed, or waits until it is called again: do what cannot do harm."""
 
 
 class StoreError(NavarchError):

@@ -157,14 +157,24 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingController:
-    """A controller with a last round that failed. It is tried again, with growing pauses."""
+    """A controller with a last round that failed, or an extension with a last call that did.
+
+    It is tried again, with growing pauses.
+    """
 
     name: str
     error: str
     times: int
     """The number of failures in a row."""
     since: datetime
-    retry_at: datetime
+    retry_at: datetime | None
+    """None if it depends on the next need for it."""
+    kind: str = "controller"
+    """`controller`, or the kind of an extension."""
+    subject: str = ""
+    """The pool, node or provider that the failure of an extension is limited to."""
+    others: int = 0
+    """How many other subjects it fails on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

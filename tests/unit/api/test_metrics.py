@@ -26,6 +26,7 @@ from navarch.control.pools.budgets import BudgetController
 from navarch.control.pools.ledger import Ledger
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.commit_metrics import CommitMetrics
+from navarch.control.runtime.extensions import ExtensionGuard
 from navarch.control.runtime.runtime import Runtime
 from navarch.core.alert import AlertGroup
 from navarch.core.fleet import Fleet
@@ -126,6 +127,7 @@ def test_the_servers_metrics_keep_their_names() -> None:
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     metrics = RecordingMetrics()
     Providers([], metrics)
+    ExtensionGuard(SystemClock(), metrics)
     CommitMetrics(metrics, Fleet())
     Runtime(SystemClock(), SystemEntropy(), [], strict=True, metrics=metrics)
     build_local_api(metrics=metrics)

@@ -236,6 +236,7 @@ def test_a_controller_fails_from_its_first_failure_until_a_round_succeeds() -> N
         await asyncio.sleep(0.5)
         [first] = runtime.failing()
         assert (first.name, first.error, first.times) == ("failing", "ValueError: odd", 1)
+        assert first.retry_at is not None
         await asyncio.sleep((first.retry_at - EPOCH).total_seconds())
         [second] = runtime.failing()
         assert (second.error, second.times, second.since) == ("no answer", 2, EPOCH)

@@ -338,16 +338,20 @@ def test_a_deleted_pool_is_not_retried() -> None:
     play(story, ScriptedRemediator(boom))
 
 
-def test_a_cancelled_round_is_not_a_failure() -> None:
-    def cancelled(node: Node) -> object:
-        raise asyncio.CancelledError(str(node.id))
+@pytest.mark.parametrize("error", [asyncio.CancelledError("stop"), SystemExit(1)])
+def test_a_remediator_that_cancels_or_exits_ends_no_round(error: BaseException) -> None:
+    def answer(node: Node) -> object:
+        del node
+        raise error
 
     async def story(site: Site) -> None:
-        with pytest.raises(asyncio.CancelledError):
-            await site.loop.reconcile()
-        assert site.node(SICK).held is None
+        await site.loop.reconcile()
+        assert site.node(SPARED).retiring is not None
+        held = site.node(SICK).held
+        assert held is not None
+        assert type(error).__name__ in held.because
 
-    play(story, ScriptedRemediator(cancelled))
+    play(story, ScriptedRemediator(answer))
 
 
 def test_a_message_that_changes_with_every_failure_is_recorded_once() -> None:

@@ -260,12 +260,18 @@ def _verdict(status: FleetStatus, canvas: Canvas) -> list[str]:
 
 
 def _failure(failing: FailingController, status: FleetStatus) -> str:
+    kind, name = failing.kind.replace("_", " ").capitalize(), printable(failing.name)
+    if name.startswith("alerts/"):
+        kind, name = "Channel", name.removeprefix("alerts/")
     times = "" if failing.times == 1 else f"{failing.times} times in a row, first "
-    channel = failing.name.removeprefix("alerts/")
-    subject = f"Controller {failing.name}" if channel == failing.name else f"Channel {channel}"
+    where = f" on {failing.subject.replace('/', ' ', 1)}" if failing.subject else ""
+    where += f" and {failing.others} more" if failing.others else ""
+    retry_at = failing.retry_at
+    again = "soon" if retry_at is None else f"at {retry_at:%H:%M:%S} UTC"
     return (
-        f"{subject} failed {times}{age(failing.since, status.now)}: "
-        f"{printable(failing.error)}; the next attempt is at {failing.retry_at:%H:%M:%S} UTC"
+        f"{kind} {name} failed{printable(where)} "
+        f"{times}{age(failing.since, status.now)}: "
+        f"{printable(failing.error)}; the next attempt is {again}"
     )
 
 

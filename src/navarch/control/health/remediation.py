@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from navarch.control.health.failing_remediators import FailingRemediators
+from navarch.control.health.failing_remediators import GuardedRemediators, hold_nodes
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.controller import CommitHook, Controller, no_hook
+from navarch.control.runtime.extensions import ExtensionGuard
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.disruption import DAY, DeferredBy, GovernorSettings, default_settings
 from navarch.core.errors import ConflictError
@@ -89,6 +90,7 @@ class RemediationController(Controller):
         settings: Callable[[], GovernorSettings] = default_settings,
         policy: Callable[[], PolicyChange | None] = lambda: None,
         hook: CommitHook = no_hook,
+        guard: ExtensionGuard | None = None,
         strict: bool = False,
     ) -> None:
         """`hook` adds to a change what follows from it for incidents and for bad hosts."""
@@ -106,7 +108,7 @@ class RemediationController(Controller):
         """When the next decision about a pool is due that only depends on time."""
         self._governed_by: GovernorSettings | None = None
         """The settings that the dates of deferred nodes depend on."""
-        self._failing = FailingRemediators(strict=strict)
+        self._remediators = GuardedRemediators(guard or ExtensionGuard(clock), strict=strict)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the pools that a commit concerns."""
@@ -145,8 +147,8 @@ class RemediationController(Controller):
         self._governed_by = self._settings()
         for pool, due in self._due.items():
             self.queue.add_by(pool, due)
-        for pool, failure in self._failing.failures.items():
-            self.queue.add_by(pool, failure.retry_at)
+        for pool, retry_at in self._remediators.failures():
+            self.queue.add_by(pool, retry_at)
         if self._index.domains.waiting:
             self._schedule_deferred(self._governed_by)
 
@@ -220,9 +222,11 @@ class RemediationController(Controller):
             due_at = treatment_due_at(reached, node)
             if due_at is not None and due_at > now:
                 self._add_due(pool.name, due_at)
-        treatments = self._failing.call(reached, nodes, self._remediator(pool), now)
+        treatments = self._remediators.call(reached, nodes, self._remediator(pool), now)
         if treatments is None:
-            actions += self._failing.hold_nodes(pool.name, nodes, now)
+            failure = self._remediators.failure(pool.name)
+            assert failure is not None, pool.name
+            actions += hold_nodes(failure.because, nodes, now)
             return actions, ()
         treated = {node.id for node, _ in treatments}
         for node in nodes:
@@ -322,7 +326,7 @@ class RemediationController(Controller):
         held += [outage.words for outage in unreachable]
         # A suspected change explains more than a spent budget.
         reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
-        if (failure := self._failing.failures.get(pool.name)) is not None:
+        if (failure := self._remediators.failure(pool.name)) is not None:
             reason = f"{failure.because}; no node of the pool is remediated until it works again"
         if reason is None:
             self._paused.discard(pool.name)

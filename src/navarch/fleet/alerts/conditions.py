@@ -355,13 +355,14 @@ def failed_policies(inputs: AlertInputs) -> Iterator[AlertCondition]:
 
 
 def failing_controllers(inputs: AlertInputs) -> Iterator[AlertCondition]:
-    """Yield a condition per controller that fails again and again."""
+    """Yield a condition per controller, or extension, that fails again and again."""
     for each in inputs.failing:
+        kind = each.kind.replace("_", " ")
         yield AlertCondition(
             cause=AlertCause.CONTROLLER_FAILING,
-            subject=about("controller", each.name),
+            subject=about(each.kind, each.name),
             severity=Severity.CRITICAL,
-            summary=f"controller {each.name} fails: {each.error}",
+            summary=f"{kind} {each.name} fails: {each.error}",
             remedy="navarch status; the log of the server has the whole error",
             after=FAILING_FOR,
         )

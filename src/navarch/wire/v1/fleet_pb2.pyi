@@ -690,18 +690,24 @@ class PoolView(_message.Message):
     def __init__(self, spec: _Optional[_Union[PoolSpec, _Mapping]] = ..., size: _Optional[int] = ..., serving: _Optional[int] = ..., starting: _Optional[int] = ..., leaving: _Optional[int] = ..., unhealthy: _Optional[int] = ..., cordoned: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., note: _Optional[str] = ..., degraded: _Optional[int] = ..., paused: _Optional[str] = ..., hosts: _Optional[int] = ...) -> None: ...
 
 class FailingController(_message.Message):
-    __slots__ = ("name", "error", "times", "since", "retry_at")
+    __slots__ = ("name", "error", "times", "since", "retry_at", "kind", "subject", "others")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TIMES_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     RETRY_AT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    OTHERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     error: str
     times: int
     since: _timestamp_pb2.Timestamp
     retry_at: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., error: _Optional[str] = ..., times: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    kind: str
+    subject: str
+    others: int
+    def __init__(self, name: _Optional[str] = ..., error: _Optional[str] = ..., times: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., others: _Optional[int] = ...) -> None: ...
 
 class FleetStatus(_message.Message):
     __slots__ = ("cluster", "version", "revision", "now", "pools", "nodes_by_status", "gpus", "price_per_hour", "recent", "nodes_by_health", "open_incidents", "incidents", "failing")
