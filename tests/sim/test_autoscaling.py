@@ -18,6 +18,7 @@ from navarch.core.autoscaling import (
     Window,
 )
 from navarch.core.errors import MetricsError
+from navarch.core.event import about
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
@@ -272,7 +273,7 @@ class ScriptedAutoscaler:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (RuntimeError("no idea"), "RuntimeError('no idea')"),
+        (RuntimeError("no idea"), "RuntimeError: no idea"),
         (None, "None is no recommendation"),
         (Recommendation(target_nodes=-3, reason=""), "-3 is no number of nodes"),
         (Recommendation(target_nodes=2.5, reason=""), "2.5 is no number of nodes"),  # type: ignore[arg-type]
@@ -295,10 +296,15 @@ def test_an_autoscaler_that_fails_is_reported_once_and_changes_nothing(
         await world.clock.sleep(HOUR)
         assert size(world) == 2
         (reason,) = reasons(world, "pool.not_scaled")
-        assert reason.startswith("stays at 2 nodes: changing: ")
+        assert reason.startswith("stays at 2 nodes: autoscaler changing failed: ")
         assert words in reason
+        (cause,) = reasons(world, "extension.failed")
+        assert cause.endswith("; until it works again, the pool keeps its size")
         changing.answer = Recommendation(target_nodes=3, reason="better")
         await serving(world, 3)
+        assert reasons(world, "extension.recovered") == ["autoscaler changing no longer fails"]
+        why = await world.ask(lambda fleet: fleet.why(about("pool", TRAINING)))
+        assert {"extension.failed", "extension.recovered"} <= {step.kind for step in why.steps}
 
     pool = a_scaled_pool(1, 4, None)
     simulate(story, seed=1, pools=[pool], prepare=prepare)

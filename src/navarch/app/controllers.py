@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from navarch.control.alerts import AlertController, AlertSetup, OutboxController
+from navarch.control.extension_news import ExtensionNewsController
 from navarch.control.health.bad_hosts import BadHostController
 from navarch.control.health.incidents import IncidentController
 from navarch.control.health.peers import PeerWitness
@@ -350,8 +351,10 @@ class ControlPlaneParts:
                 readings=self.readings,
                 interval=self.opinions.autoscale_interval,
                 loads=self.loads,
+                guard=self.guard,
             )
             found.append(autoscaling)
+        found.append(ExtensionNewsController(clock, store, self.guard))
         return found
 
     def _witnesses(self) -> list[Witness]:

@@ -34,11 +34,11 @@ class GuardedRemediators:
 
     def failure(self, pool: PoolName) -> ExtensionFailure | None:
         """Return the last failure of the remediator of `pool`; None if it works."""
-        return self._guard.failures.get((ExtensionKind.REMEDIATOR, about("pool", pool)))
+        return self._guard.failures.get((ExtensionKind.REMEDIATOR, about("pool", pool), ""))
 
     def failures(self) -> Iterator[tuple[PoolName, datetime]]:
         """Yield the pools with a remediator that fails, and when it is called again."""
-        for (kind, subject), failure in self._guard.failures.items():
+        for (kind, subject, _), failure in self._guard.failures.items():
             if kind is ExtensionKind.REMEDIATOR and failure.retry_at is not None:
                 yield PoolName(subject.partition("/")[2]), failure.retry_at
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,8 +12,14 @@ from navarch.autoscale.factory import build_autoscaler
 from navarch.control.pools.loads import Loads, Readings, Usage
 from navarch.control.pools.sizing import commit_size
 from navarch.control.runtime.controller import Controller
+from navarch.control.runtime.extensions import (
+    Extension,
+    ExtensionGuard,
+    ExtensionKind,
+    name_of,
+)
 from navarch.core.autoscaling import Autoscaling
-from navarch.core.errors import ConflictError, NavarchError
+from navarch.core.errors import ConflictError, ExtensionFailedError, NavarchError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Health
@@ -34,7 +40,7 @@ from navarch.ports.store import Committed, Store
 
 ALL_POOLS = "all pools"
 
-METRICS_TIMEOUT_S = 20.0
+METRICS_WITHIN = timedelta(seconds=20)
 """How long a source may take to answer. Less than the usual interval between rounds."""
 
 FAILURES_BEFORE_NEWS = 2
@@ -79,8 +85,10 @@ class AutoscalingController(Controller):
         readings: Readings,
         interval: timedelta,
         loads: Loads | None = None,
+        guard: ExtensionGuard | None = None,
     ) -> None:
         super().__init__(clock, store, [ALL_POOLS])
+        self._guard = guard or ExtensionGuard(clock)
         self._given = autoscalers
         self._source = source
         self._interval = interval
@@ -104,6 +112,7 @@ class AutoscalingController(Controller):
         self._idle = not scaled
         self._usage.forget_all_but(fleet.nodes)
         self._loads.forget_all_but(scaled)
+        self._forget_failures_of_all_but(scaled)
         self._memories = {name: self._memories.get(name, _Memory()) for name in scaled}
         # Concurrently: one slow source must not delay every pool.
         async with asyncio.TaskGroup() as tasks:
@@ -111,29 +120,37 @@ class AutoscalingController(Controller):
         for name, answer in queries.items():
             await self._scale(name, answer.result(), now)
 
+    def _forget_failures_of_all_but(self, scaled: Iterable[PoolName]) -> None:
+        kept = {about("pool", name) for name in scaled}
+        kinds = (ExtensionKind.AUTOSCALER, ExtensionKind.METRICS_SOURCE)
+        roles = [role for role in self._guard.failures if role[0] in kinds and role[1] not in kept]
+        self._guard.forget(roles)
+
     def _is_scaled(self, pool: Pool) -> bool:
         return not pool.deleted and (pool.name in self._given or pool.autoscaling is not None)
 
     async def _query(self, pool: PoolName) -> PoolMetrics | str:
         """Return the pool's metrics, or why there are none."""
+
+        async def query() -> PoolMetrics:
+            return _checked_metrics(await self._source.pool_metrics(pool))
+
+        extension = Extension(
+            kind=ExtensionKind.METRICS_SOURCE,
+            name=name_of(self._source),
+            subject=about("pool", pool),
+        )
         try:
-            async with asyncio.timeout(METRICS_TIMEOUT_S):
-                metrics: object = await self._source.pool_metrics(pool)
-        except TimeoutError:
-            return f"no metrics within {METRICS_TIMEOUT_S:.0f} s"
+            return await self._guard.wait_for(
+                extension,
+                self._source,
+                query,
+                within=METRICS_WITHIN,
+                answers=(NavarchError,),
+                pauses=True,
+            )
         except NavarchError as error:
             return f"no metrics: {error}"
-        except Exception as error:  # noqa: BLE001 - a source may be any code
-            return f"no metrics: {error!r}"
-        if not isinstance(metrics, PoolMetrics):
-            return f"no metrics: {metrics!r} makes no sense"
-        counts = (metrics.pending_jobs, metrics.queue_depth, metrics.nodes_needed)
-        makes_sense = (
-            math.isfinite(metrics.utilization)
-            and metrics.utilization >= 0
-            and all(type(count) is int and count >= 0 for count in counts)
-        )
-        return metrics if makes_sense else f"no metrics: {metrics!r} makes no sense"
 
     async def _scale(self, name: PoolName, metrics: PoolMetrics | str, now: datetime) -> None:
         fleet = self._store.fleet()
@@ -166,11 +183,18 @@ class AutoscalingController(Controller):
         members = (*fleet.in_pool(pool.name).values(), *fleet.hosts_of(pool.name))
         serving = sum(node.serving for node in members)
         self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=serving)
-        name = _name(autoscaler)
+        name = name_of(autoscaler)
+        extension = Extension(
+            kind=ExtensionKind.AUTOSCALER, name=name, subject=about("pool", pool.name)
+        )
         try:
-            advice = _checked(autoscaler.recommend(evolve(state, metrics=shown)))
-        except Exception as error:  # noqa: BLE001 - an autoscaler may be any code
-            await self._trouble(pool, memory, f"{name}: {error!r}", now, at_once=True)
+            advice = self._guard.call(
+                extension,
+                autoscaler,
+                lambda: _checked(autoscaler.recommend(evolve(state, metrics=shown))),
+            )
+        except ExtensionFailedError as error:
+            await self._trouble(pool, memory, str(error), now, at_once=True)
             return
         memory.trouble, memory.failures, memory.reported = "", 0, ""
         memory.opinions.append(
@@ -243,12 +267,17 @@ class AutoscalingController(Controller):
             await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
 
 
-def _name(autoscaler: Autoscaler) -> str:
-    """Return the name of an autoscaler; one that fails must not delay the others."""
-    try:
-        return str(autoscaler.name)
-    except Exception:  # noqa: BLE001 - an autoscaler may be any code
-        return type(autoscaler).__name__
+def _checked_metrics(metrics: object) -> PoolMetrics:
+    """Return the metrics of a source, if they are valid."""
+    if isinstance(metrics, PoolMetrics):
+        counts = (metrics.pending_jobs, metrics.queue_depth, metrics.nodes_needed)
+        if (
+            math.isfinite(metrics.utilization)
+            and metrics.utilization >= 0
+            and all(type(count) is int and count >= 0 for count in counts)
+        ):
+            return metrics
+    raise ValueError(f"{metrics!r} makes no sense")
 
 
 def _checked(advice: object) -> Recommendation:

@@ -80,14 +80,16 @@ class Extension:
     kind: ExtensionKind
     name: str
     subject: Subject
+    part: str = ""
+    """The part of the subject that its failure is limited to, if that is smaller."""
 
     @property
     def role(self) -> "Role":
         """What it does for its subject, whichever extension it is."""
-        return self.kind, self.subject
+        return self.kind, self.subject, self.part
 
 
-Role = tuple[ExtensionKind, Subject]
+Role = tuple[ExtensionKind, Subject, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ class ExtensionGuard:
     def __init__(self, clock: Clock, metrics: Metrics | None = None) -> None:
         self._clock = clock
         self.failures: dict[Role, ExtensionFailure] = {}
-        self.on_change: Callable[[Role], object] = lambda _: None
+        self.on_change: Callable[[], object] = lambda: None
         """Called when an extension begins or ceases to fail."""
         self._known: set[tuple[str, str]] = set()
         self._stuck: Counter[Role] = Counter()
@@ -185,7 +187,7 @@ class ExtensionGuard:
         """Forget the failures of extensions that are not used any more."""
         for role in roles:
             if self.failures.pop(role, None) is not None:
-                self.on_change(role)
+                self.on_change()
 
     def on_commit(self, committed: Committed) -> None:
         """Forget the nodes and pools that are no more."""
@@ -193,14 +195,29 @@ class ExtensionGuard:
             return
         over = {about("node", node.id) for node in committed.change.nodes if node.gone}
         over |= {about("pool", pool.name) for pool in committed.reshaped if pool.deleted}
-        self.forget([role for role in self.failures if role[1] in over])
+        # Offerings may be gone: the others are called with the next purchase.
+        reshaped = {about("pool", pool.name) for pool in committed.reshaped}
+        self.forget(
+            [
+                (kind, subject, part)
+                for kind, subject, part in self.failures
+                if subject in over or (part and subject in reshaped)
+            ]
+        )
+
+    def news(self) -> Mapping[tuple[ExtensionKind, str, Subject], ExtensionFailure]:
+        """Return the failures that operators must learn of, the oldest of each extension."""
+        found: dict[tuple[ExtensionKind, str, Subject], ExtensionFailure] = {}
+        for failure in sorted(self.failures.values(), key=lambda x: (x.since, x.extension.role)):
+            extension = failure.extension
+            if failure.is_news:
+                found.setdefault((extension.kind, extension.name, extension.subject), failure)
+        return found
 
     def failing(self) -> list[FailingController]:
         """Return the extensions that fail, each once, with the subject on which it began."""
         found: dict[tuple[str, str], FailingController] = {}
-        for failure in sorted(self.failures.values(), key=lambda x: (x.since, x.extension.subject)):
-            if not failure.is_news:
-                continue
+        for failure in self.news().values():
             extension = failure.extension
             name = (str(extension.kind), extension.name)
             known = found.get(name)
@@ -220,9 +237,8 @@ class ExtensionGuard:
 
     def _count_failing(self) -> Mapping[tuple[str, ...], float]:
         counts: Counter[tuple[str, ...]] = Counter(dict.fromkeys(self._known, 0))
-        for failure in self.failures.values():
-            if failure.is_news:
-                counts[str(failure.extension.kind), failure.extension.name] += 1
+        for kind, name, _ in self.news():
+            counts[str(kind), name] += 1
         return counts
 
     def _enter(self, extension: Extension, code: object) -> None:
@@ -254,7 +270,7 @@ class ExtensionGuard:
         """
         now, before = self._clock.now(), self._before(extension, code)
         times = 1 if before is None else before.times + 1
-        because = f"{extension.kind.words} {extension.name} failed: {_describe(error)}"
+        because = f"{extension.kind.words} {extension.name} failed: {describe(error)}"
         if before is not None and before.error is type(error):
             because = before.because
         pause = timedelta(
@@ -277,9 +293,9 @@ class ExtensionGuard:
             about=extension.subject,
             times=times,
             exc_info=None if isinstance(error, NavarchError | TimeoutError) else error,
-            error=_describe(error),
+            error=describe(error),
         )
-        self.on_change(extension.role)
+        self.on_change()
         return ExtensionFailedError(because)
 
     async def _in_time(self, role: Role, call: Callable[[], Awaitable[T]], within: timedelta) -> T:
@@ -293,6 +309,8 @@ class ExtensionGuard:
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait([task], timeout=CANCELLED_S)
+            if task.done() and not task.cancelled():
+                task.exception()  # It has ended in its own way: its result is of no use any more.
             raise
         if done:
             if task.cancelled():
@@ -308,7 +326,7 @@ class ExtensionGuard:
         if not self._stuck[role]:
             del self._stuck[role]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.info("extension.late", kind=str(role[0]), about=role[1], error=_describe(error))
+            log.info("extension.late", kind=str(role[0]), about=role[1], error=describe(error))
 
 
 async def _contained(call: Callable[[], Awaitable[T]]) -> T:
@@ -319,7 +337,7 @@ async def _contained(call: Callable[[], Awaitable[T]]) -> T:
         raise RuntimeError(f"the call wanted to end the process: {error!r}") from error
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Return the class and the text of an error, on one line."""
     try:
         text = " ".join(str(error).split())
