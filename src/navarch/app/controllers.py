@@ -31,6 +31,7 @@ from navarch.control.nodes.launch import LaunchController, MissingAgent, UserDat
 from navarch.control.nodes.liveness import LivenessController
 from navarch.control.nodes.marks import MarkController
 from navarch.control.nodes.termination import TerminationController
+from navarch.control.nodes.workloads import GuardedWorkloads
 from navarch.control.pools.autoscaling import AutoscalingController
 from navarch.control.pools.boots import BootMemory
 from navarch.control.pools.budgets import BudgetController
@@ -38,6 +39,7 @@ from navarch.control.pools.emptiness import EmptinessController
 from navarch.control.pools.ledger import Ledger
 from navarch.control.pools.loads import Loads
 from navarch.control.pools.loads import Readings as Utilizations
+from navarch.control.pools.scoring import GuardedProvisionScheduler
 from navarch.control.pools.sizing import SizingController
 from navarch.control.pools.stockouts import StockoutMemory
 from navarch.control.providers.guard import Providers
@@ -176,9 +178,9 @@ class ControlPlaneParts:
     def __post_init__(self) -> None:
         self.index = Index(self.store.fleet())
         self.ledger = Ledger(self.clock, self.store)
-        self.guard = ExtensionGuard(self.clock, self.metrics)
-        self.guarded = Providers(self.providers, self.metrics)
-        self.workloads = JobAwareNotifier(self.index, self.notifier)
+        self.guard = ExtensionGuard(self.clock.now, self.metrics)
+        self.guarded = Providers(self.providers, self.metrics, self.guard)
+        self.workloads = JobAwareNotifier(self.index, GuardedWorkloads(self.guard, self.notifier))
         self.readings = HeldReadings(self.index, self.liveness)
         self.stockouts: StockoutMemory | None = None
         """Of the running controllers; None before they run."""
@@ -280,13 +282,16 @@ class ControlPlaneParts:
             budgets=budgets,
             stockouts=self.stockouts,
             boots=self.boots,
-            scheduler=lambda pool: self.opinions.provision_schedulers.get(
-                pool, self.opinions.provision_scheduler
-            ),
+            scheduler=self._provision_scheduler,
             readings=self.readings,
             missing_agent=self.missing_agent,
             settings=self.opinions.governor,
         )
+
+    def _provision_scheduler(self, pool: PoolName) -> ProvisionScheduler:
+        opinions = self.opinions
+        found = opinions.provision_schedulers.get(pool, opinions.provision_scheduler)
+        return GuardedProvisionScheduler(self.guard, found)
 
     def _node_controllers(
         self, operations: OperationRunner, observations: PendingObservations
@@ -314,7 +319,9 @@ class ControlPlaneParts:
                 clock, store, self.workloads, operations, is_empty=drain.is_empty
             ),
             LivenessController(clock, store, self.liveness),
-            WitnessController(clock, store, self.liveness, operations, self._witnesses()),
+            WitnessController(
+                clock, store, self.liveness, operations, self._witnesses(), guard=self.guard
+            ),
             MarkController(clock, store, self.guarded, operations),
             CommandController(clock, store),
         ]
@@ -336,7 +343,15 @@ class ControlPlaneParts:
                     spending=lambda: budgets.spending,
                     failing=self.failing,
                 ),
-                OutboxController(clock, self.entropy, store, self.alerts, operations, self.metrics),
+                OutboxController(
+                    clock,
+                    self.entropy,
+                    store,
+                    self.alerts,
+                    operations,
+                    self.metrics,
+                    guard=self.guard,
+                ),
             ]
         if self.bringup is not None:
             found.append(BringUpController(clock, store, providers, operations, self.bringup))
@@ -360,7 +375,7 @@ class ControlPlaneParts:
     def _witnesses(self) -> list[Witness]:
         found: list[Witness] = [ProviderWitness(x) for x in self.guarded if x.checks_instances]
         if isinstance(self.notifier, ReportsNodes):
-            found.append(WorkloadWitness(self.notifier.name, self.notifier))
+            found.append(WorkloadWitness(self.workloads.name, self.notifier))
         leases = DeadManWitness(self.clock, self.store, self.liveness)
         return [*found, self.peers, leases]
 

@@ -4,7 +4,6 @@ A message is committed before it is sent, and what a channel received after it a
 between sends the message again, with the same id.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +13,16 @@ from functools import partial
 import structlog
 
 from navarch.control.runtime.controller import Controller, retried
+from navarch.control.runtime.extensions import (
+    Extension,
+    ExtensionGuard,
+    ExtensionKind,
+    name_of,
+)
 from navarch.control.runtime.operations import OperationRunner
 from navarch.core.alert import AlertGroup, AlertMessage
-from navarch.core.errors import AlertDeliveryError
+from navarch.core.errors import AlertDeliveryError, ExtensionFailedError
+from navarch.core.event import about
 from navarch.core.fleet import Change
 from navarch.fleet.alerts.conditions import AlertInputs, find_conditions
 from navarch.fleet.alerts.outbox import AlertRouting, delivered, plan_messages, undelivered
@@ -113,11 +119,13 @@ class OutboxController(Controller):
         setup: AlertSetup,
         operations: OperationRunner,
         metrics: Metrics,
+        guard: ExtensionGuard | None = None,
     ) -> None:
         super().__init__(clock, store, [ALL_ALERTS])
         self._entropy = entropy
         self._setup = setup
         self._operations = operations
+        self._guard = guard or ExtensionGuard(clock.now)
         self._deliveries = count_deliveries(metrics)
         for channel in setup.channels():
             for result in (OK, ERROR):
@@ -158,21 +166,31 @@ class OutboxController(Controller):
             if under_way[group.channel] < AT_ONCE:
                 under_way[group.channel] += 1
                 send = partial(self._send, channel, group.id, group.pending)
-                self._operations.send(_key(group.id), send, then=then, slow=True)
+                self._operations.send(
+                    _key(group.id), send, then=then, slow=True, system=f"alerts/{group.channel}"
+                )
 
     async def _send(self, channel: AlertChannel, group: str, message: AlertMessage) -> None:
+        name = name_of(channel)
+        extension = Extension(
+            kind=ExtensionKind.ALERT_CHANNEL, name=name, subject=about("channel", name)
+        )
         try:
-            async with asyncio.timeout(SEND_WITHIN.total_seconds()):
-                answer = await channel.send(message)
+            answer = await self._guard.wait_for(
+                extension,
+                channel,
+                lambda: _send_checked(channel, message),
+                within=SEND_WITHIN,
+                answers=(AlertDeliveryError,),
+            )
         except AlertDeliveryError as error:
             await self._record_failure(group, message, error)
-        except TimeoutError:
-            text = f"no answer within {SEND_WITHIN.total_seconds():.0f} s"
-            await self._record_failure(group, message, AlertDeliveryError(text))
-        except Exception as error:
+        except ExtensionFailedError as error:
             # A bug of a channel, which may be an extension, is a failure of that channel only.
-            log.exception("alert.channel_bug", channel=channel.name)
-            text = f"{type(error).__name__} in channel {channel.name}; the log of the server has it"
+            cause = error.__cause__
+            text = f"{type(cause).__name__} in channel {name}; the log of the server has it"
+            if isinstance(cause, TimeoutError):
+                text = str(cause)
             await self._record_failure(group, message, AlertDeliveryError(text))
         else:
             await self._record_answer(group, message, answer)
@@ -209,6 +227,13 @@ class OutboxController(Controller):
         await self._store.commit(change, based_on=fleet.revision)
         self._deliveries.add(channel=record.channel, result=ERROR)
         log.warning("alert.undelivered", channel=record.channel, error=str(error))
+
+
+async def _send_checked(channel: AlertChannel, message: AlertMessage) -> str:
+    answer: object = await channel.send(message)
+    if not isinstance(answer, str):
+        raise TypeError(f"send returned {type(answer).__name__}, which is no text")
+    return answer
 
 
 def count_deliveries(metrics: Metrics) -> MetricCounter:

@@ -127,7 +127,7 @@ def test_the_servers_metrics_keep_their_names() -> None:
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     metrics = RecordingMetrics()
     Providers([], metrics)
-    ExtensionGuard(SystemClock(), metrics)
+    ExtensionGuard(SystemClock().now, metrics)
     CommitMetrics(metrics, Fleet())
     Runtime(SystemClock(), SystemEntropy(), [], strict=True, metrics=metrics)
     build_local_api(metrics=metrics)

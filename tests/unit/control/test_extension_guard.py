@@ -32,7 +32,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.metrics = RecordingMetrics()
-        self.guard = ExtensionGuard(self.clock, self.metrics)
+        self.guard = ExtensionGuard(self.clock.now, self.metrics)
 
     def errors(self, extension: Extension) -> float:
         return self.metrics.value(

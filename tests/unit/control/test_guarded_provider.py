@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from tests.support.recording_metrics import RecordingMetrics
@@ -124,3 +125,44 @@ def test_a_call_is_settled_after_its_time_limit_and_the_lag_of_listings() -> Non
     provider = GuardedProvider(Awkward(0.0))
     assert provider.settles_after == LISTING_LAG + CALL_TIMEOUT
     assert provider.may_ask_again_after == provider.settles_after, "it may buy twice per token"
+
+
+class Lying(Awkward):
+    """A provider whose calls return what the test needs."""
+
+    machines_per_call, covers_zones, buys_many_once_per_token = 8, False, True
+
+    def __init__(self, answer: object) -> None:
+        super().__init__(0.0)
+        self.lie: Any = answer
+
+    async def provision(self, request: ProvisionRequest) -> Instance:  # noqa: ARG002
+        return self.lie  # type: ignore[no-any-return]
+
+    async def list_instances(self) -> list[Instance]:
+        return self.lie  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("answer", [None, "gone", [None], {"a": 1}, 7])
+def test_half_a_listing_is_no_listing_and_half_a_machine_may_be_a_whole_one(answer: object) -> None:
+    async def story() -> None:
+        provider = GuardedProvider(Lying(answer))
+        with pytest.raises(OutcomeUnknownError, match="provision returned"):
+            await provider.provision(ProviderContract().request())
+        with pytest.raises(TransientError, match="list_instances returned"):
+            await provider.list_instances()
+
+    on_virtual_time(story)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(1)])
+def test_a_provider_that_cancels_or_exits_ends_no_controller(error: BaseException) -> None:
+    class Ending(Awkward):
+        async def _answer(self) -> Instance:
+            raise error
+
+    async def story() -> None:
+        with pytest.raises(TransientError):
+            await GuardedProvider(Ending(0.0)).list_instances()
+
+    on_virtual_time(story)

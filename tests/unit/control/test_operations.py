@@ -124,3 +124,24 @@ def test_an_operation_ends_the_runner_when_another_process_leads() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         on_virtual_time(story)
     assert isinstance(caught.value.exceptions[0], SupersededError)
+
+
+def test_a_system_that_hangs_takes_no_slot_of_another() -> None:
+    async def story() -> None:
+        done: list[str] = []
+
+        async def hang() -> None:
+            await asyncio.sleep(3600.0)
+
+        async def answer() -> None:
+            done.append("answered")
+
+        async with asyncio.TaskGroup() as tasks:
+            operations = OperationRunner(SimClock(), SeededEntropy("1"), tasks, strict=True)
+            for number in range(operations_module.OPERATIONS_MAX + 1):
+                operations.send(f"notice/{number}", hang, system="workloads")
+            operations.send("terminate/a", answer, system="cloud")
+            await asyncio.sleep(1.0)
+            assert done == ["answered"]
+
+    on_virtual_time(story)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from navarch.control.health.remediation import recovery_context
+from navarch.control.nodes.drain import WORKLOADS
 from navarch.control.providers.guard import Providers
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.operations import OperationRunner
@@ -113,7 +114,8 @@ class RecoveryController(Controller):
         if is_uncalled and not self._operations.busy(key):
             call = partial(self._call_provider, recovery, node)
             look_again = partial(self.queue.add, recovery.id)
-            due.append(self._operations.send(key, call, then=look_again))
+            system = node.provider or ""
+            due.append(self._operations.send(key, call, then=look_again, system=system))
         return min((moment for moment in due if moment is not None), default=None)
 
     async def _commit(
@@ -165,7 +167,8 @@ class RecoveryController(Controller):
             finally:
                 self._polled_at[node.id] = self._clock.now()
 
-        return self._operations.send(key, poll, then=partial(self.queue.add, name))
+        then = partial(self.queue.add, name)
+        return self._operations.send(key, poll, then=then, system=WORKLOADS)
 
     async def _call_provider(self, recovery: Recovery, node: Node) -> None:
         """Call the provider; only a call that certainly had no effect is repeated."""

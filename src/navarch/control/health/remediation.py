@@ -108,7 +108,7 @@ class RemediationController(Controller):
         """When the next decision about a pool is due that only depends on time."""
         self._governed_by: GovernorSettings | None = None
         """The settings that the dates of deferred nodes depend on."""
-        self._remediators = GuardedRemediators(guard or ExtensionGuard(clock), strict=strict)
+        self._remediators = GuardedRemediators(guard or ExtensionGuard(clock.now), strict=strict)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the pools that a commit concerns."""

@@ -6,14 +6,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Protocol
 
-import structlog
-
 from navarch.control.providers.guard import GuardedProvider
 from navarch.control.runtime.controller import Controller, retried
+from navarch.control.runtime.extensions import Extension, ExtensionGuard, ExtensionKind
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.work_queue import WorkQueue
 from navarch.core.dead_man import is_idle
-from navarch.core.errors import NavarchError, SupersededError
+from navarch.core.errors import ExtensionFailedError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId
@@ -28,8 +27,6 @@ from navarch.ports.clock import Clock
 from navarch.ports.notifier import ReportsNodes
 from navarch.ports.store import Committed, Store
 from navarch.ports.witness import Observation, Witness
-
-log = structlog.get_logger(__name__)
 
 ASK_EVERY = timedelta(seconds=30)
 """How often witnesses are asked about a node while it is silent."""
@@ -61,6 +58,8 @@ class WitnessController(Controller):
         liveness: Liveness,
         operations: OperationRunner,
         witnesses: Iterable[Witness],
+        *,
+        guard: ExtensionGuard | None = None,
     ) -> None:
         nodes = store.fleet().nodes.values()
         super().__init__(clock, store, [node.id for node in nodes if is_silent(node)])
@@ -69,6 +68,7 @@ class WitnessController(Controller):
         self._unasked: dict[str, dict[NodeId, None]] = {}
         """The nodes about which each witness is yet to be asked."""
         self._witnesses = tuple(witnesses)
+        self._guard = guard or ExtensionGuard(clock.now)
 
     def on_commit(self, committed: Committed) -> None:
         """Queue the nodes that have become silent."""
@@ -94,7 +94,7 @@ class WitnessController(Controller):
         if names and not self._operations.busy(key):
             self._unasked[witness.name] = {}
             operation = partial(self._ask_about, witness, names)
-            self._operations.send(key, operation, then=partial(self._ask, witness))
+            self._operations.send(key, operation, then=partial(self._ask, witness), system=key)
 
     async def _ask_about(self, witness: Witness, names: Iterable[NodeId]) -> None:
         fleet, calls = self._store.fleet(), asyncio.Semaphore(CALLS_MAX)
@@ -104,11 +104,29 @@ class WitnessController(Controller):
 
         async def observe(some: Sequence[Node]) -> None:
             async with calls:
-                found = await _observe(witness, some)
+                found = await self._observe(witness, some)
             await self._record(witness.name, some, found)
 
         starts = range(0, len(nodes), AT_ONCE)
         await asyncio.gather(*(observe(nodes[first : first + AT_ONCE]) for first in starts))
+
+    async def _observe(
+        self, witness: Witness, nodes: Sequence[Node]
+    ) -> Mapping[NodeId, Observation]:
+        """Return what a witness observes: nothing if it fails."""
+
+        async def observe() -> Mapping[NodeId, Observation]:
+            found: object = await witness.observe(nodes)
+            if not isinstance(found, Mapping) or not all(map(_is_observation, found.values())):
+                raise TypeError(f"{found!r} is no mapping of nodes to observations")
+            return found
+
+        subject = about("witness", witness.name)
+        extension = Extension(kind=ExtensionKind.WITNESS, name=witness.name, subject=subject)
+        try:
+            return await self._guard.wait_for(extension, witness, observe, within=ANSWER_WITHIN)
+        except ExtensionFailedError:
+            return {}
 
     @retried
     async def _record(
@@ -141,18 +159,8 @@ class WitnessController(Controller):
             await self._store.commit(Change(nodes=nodes, events=events), based_on=fleet.revision)
 
 
-async def _observe(witness: Witness, nodes: Sequence[Node]) -> Mapping[NodeId, Observation]:
-    """Return what a witness observes: nothing if it fails."""
-    try:
-        async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
-            return await witness.observe(nodes)
-    except SupersededError:
-        raise
-    except (NavarchError, TimeoutError) as error:
-        log.warning("witness.failed", witness=witness.name, nodes=len(nodes), error=str(error))
-    except Exception:
-        log.exception("witness.bug", witness=witness.name)
-    return {}
+def _is_observation(found: object) -> bool:
+    return isinstance(found, Observation) and isinstance(found.alive, bool | None)
 
 
 def _in_words(witness: str, testimony: Testimony | None) -> str:

@@ -23,6 +23,8 @@ class NodeController(Controller):
     """Advances every node in one of `phases` for which `concerns` is true."""
 
     phases: frozenset[Phase]
+    system = ""
+    """The system that operations call, if it is the same for all nodes."""
     queue: WorkQueue[NodeId]
 
     def __init__(
@@ -77,13 +79,25 @@ class NodeController(Controller):
             self.queue.drop_date(name)
 
     def start(
-        self, node: NodeId, key: str, operation: Operation, *, slow: bool = False
+        self,
+        node: NodeId,
+        key: str,
+        operation: Operation,
+        *,
+        slow: bool = False,
+        system: str = "",
     ) -> datetime | None:
         """Start an operation for `node`, which is looked at again when it is over.
 
         Return when to come back if one of that key has failed lately.
         """
-        return self._operations.send(key, operation, slow=slow, then=partial(self.look_at, node))
+        return self._operations.send(
+            key,
+            operation,
+            slow=slow,
+            system=system or self.system,
+            then=partial(self.look_at, node),
+        )
 
     def _needs_work(self, node: Node) -> bool:
         return node.phase in self.phases and self.concerns(node)

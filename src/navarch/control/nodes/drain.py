@@ -36,6 +36,9 @@ from navarch.state.index import Index
 
 log = structlog.get_logger(__name__)
 
+WORKLOADS = "workloads"
+"""The system that is called about work on nodes."""
+
 POLL = timedelta(seconds=10)
 """How often the workload system is queried about one node."""
 
@@ -44,6 +47,7 @@ class DrainController(NodeController):
     """Remembers which draining nodes are empty, and has their pools planned again."""
 
     name = "drain-watch"
+    system = WORKLOADS
     phases = frozenset({Phase.DRAINING})
 
     def __init__(
@@ -158,6 +162,7 @@ class NotificationController(NodeController):
     """Compares the last notification about each node with what is true now."""
 
     name = "notices"
+    system = WORKLOADS
     phases = frozenset(TOLD_OF)
 
     def __init__(

@@ -103,7 +103,10 @@ class LaunchController(NodeController):
                 self._calls.discard(launch.token)
                 self.look_at(launch.node)
 
-        again_at = self._operations.send(key, partial(self._buy, launches), then=then)
+        provider = launches[0].offering.provider
+        again_at = self._operations.send(
+            key, partial(self._buy, launches), then=then, system=provider
+        )
         if again_at is None:
             self._calls |= {launch.token for launch in launches}
         return again_at

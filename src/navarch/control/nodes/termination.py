@@ -53,7 +53,8 @@ class TerminationController(NodeController):
         assert launch is not None, node.id
         assert launch.instance is not None, node.id
         provider, instance = launch.offering.provider, launch.instance
-        return self.start(node.id, key, partial(self._terminate, node.id, provider, instance))
+        call = partial(self._terminate, node.id, provider, instance)
+        return self.start(node.id, key, call, system=provider)
 
     async def _terminate(self, node: NodeId, provider: ProviderName, instance: InstanceId) -> None:
         # A machine that is not found is gone already; a listing will show that.

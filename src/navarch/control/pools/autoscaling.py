@@ -88,7 +88,7 @@ class AutoscalingController(Controller):
         guard: ExtensionGuard | None = None,
     ) -> None:
         super().__init__(clock, store, [ALL_POOLS])
-        self._guard = guard or ExtensionGuard(clock)
+        self._guard = guard or ExtensionGuard(clock.now)
         self._given = autoscalers
         self._source = source
         self._interval = interval

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 
+from navarch.control.runtime.extensions import Extension, ExtensionGuard, ExtensionKind
 from navarch.core.errors import (
+    ExtensionFailedError,
     OutcomeUnknownError,
     ProviderError,
     RejectedError,
     TransientError,
 )
+from navarch.core.event import about
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceCheck, Topology
 from navarch.core.records import evolve
@@ -50,10 +53,12 @@ class GuardedProvider:
         *,
         call_timeout: timedelta = CALL_TIMEOUT,
         metrics: "CallMetrics | None" = None,
+        guard: ExtensionGuard | None = None,
     ) -> None:
         self._provider = provider
         self._metrics = metrics or CallMetrics(NoMetrics())
-        self._call_timeout_s = call_timeout.total_seconds()
+        self._guard = guard or ExtensionGuard(_loop_time)
+        self._call_timeout = call_timeout
         self.name = ProviderName(provider.name)
         lag = provider.listing_lag if isinstance(provider, DeclaresListingLag) else LISTING_LAG
         # A call that timed out here may still be on its way to the provider.
@@ -172,23 +177,75 @@ class GuardedProvider:
     ) -> T:
         """Make a call; raise `unsure` if its outcome is unknown."""
         began, result = asyncio.get_running_loop().time(), "ok"
+        name = getattr(call, "__name__", what)
+        extension = Extension(
+            kind=ExtensionKind.PROVIDER,
+            name=self.name,
+            subject=about("provider", self.name),
+            part=name,
+        )
+
+        async def checked() -> T:
+            found = await call(*args, **kwargs)
+            if not _RESULTS.get(name, _anything)(found):
+                raise TypeError(f"{name} returned {type(found).__name__} or holds what it may not")
+            return found
+
         try:
-            async with asyncio.timeout(self._call_timeout_s):
-                return await call(*args, **kwargs)
+            return await self._guard.wait_for(
+                extension,
+                self._provider,
+                checked,
+                within=self._call_timeout,
+                answers=(ProviderError,),
+            )
         except ProviderError as error:
             result = type(error).__name__
             raise
-        except TimeoutError as error:
-            result = "timeout"
-            raise unsure(f"{self.name} did not {what} in time") from error
-        except Exception as error:
+        except ExtensionFailedError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                result = "timeout"
+                raise unsure(f"{self.name} did not {what} in time") from error
             result = "error"
-            raise unsure(f"{self.name}: {error!r}") from error
+            raise unsure(f"{self.name}: {error.__cause__!r}") from error
         finally:
             took_s = asyncio.get_running_loop().time() - began
-            name = getattr(call, "__name__", what)
             self._metrics.results.add(provider=self.name, call=name, result=result)
             self._metrics.durations.observe(took_s, provider=self.name, call=name)
+
+
+def _loop_time() -> datetime:
+    """Return the time for a provider that is guarded by itself."""
+    return datetime.fromtimestamp(asyncio.get_running_loop().time(), UTC)
+
+
+def _anything(_found: object) -> bool:
+    return True
+
+
+def _all_are(*kinds: type) -> Callable[[object], bool]:
+    def check(found: object) -> bool:
+        return isinstance(found, Sequence) and all(isinstance(each, kinds) for each in found)
+
+    return check
+
+
+def _values_are(kind: type) -> Callable[[object], bool]:
+    def check(found: object) -> bool:
+        return isinstance(found, Mapping) and all(isinstance(x, kind) for x in found.values())
+
+    return check
+
+
+_RESULTS: Mapping[str, Callable[[object], bool]] = {
+    "provision": lambda found: isinstance(found, Instance),
+    "provision_many": _all_are(Instance, ProviderError),
+    "list_instances": _all_are(Instance),
+    "notices": _all_are(Announcement),
+    "topology": _values_are(Topology),
+    "instance_checks": _values_are(InstanceCheck),
+}
+"""What a call must return. Half a listing is no listing: its other machines would seem lost."""
 
 
 class CallMetrics:
@@ -210,11 +267,16 @@ class CallMetrics:
 class Providers:
     """Every guarded provider by name."""
 
-    def __init__(self, providers: Iterable[Provider], metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        providers: Iterable[Provider],
+        metrics: Metrics | None = None,
+        guard: ExtensionGuard | None = None,
+    ) -> None:
         self._guarded: dict[ProviderName, GuardedProvider] = {}
         measured = CallMetrics(metrics or NoMetrics())
         for provider in providers:
-            guarded = GuardedProvider(provider, metrics=measured)
+            guarded = GuardedProvider(provider, metrics=measured, guard=guard)
             assert guarded.name not in self._guarded, f"two providers are called {guarded.name}"
             self._guarded[guarded.name] = guarded
 

@@ -138,7 +138,8 @@ class InventoryController(Controller):
         for instance, owner in findings.to_terminate:
             key = f"orphan/{instance.id}"
             if not self._operations.busy(key):
-                self._operations.send(key, partial(self._terminate_orphan, instance, owner))
+                terminate = partial(self._terminate_orphan, instance, owner)
+                self._operations.send(key, terminate, system=self._provider.name)
         nodes = self._store.fleet().nodes
         if any(self._expects_change(nodes[name]) for name in self._expected):
             self.queue.add_by(self._provider.name, begun_at + BUSY)

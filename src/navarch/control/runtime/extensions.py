@@ -15,7 +15,6 @@ from navarch.core.duration import backoff_s
 from navarch.core.errors import ExtensionFailedError, NavarchError, SupersededError
 from navarch.core.event import Subject, about
 from navarch.ports.api import FailingController
-from navarch.ports.clock import Clock
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.store import Committed
 
@@ -121,8 +120,8 @@ class ExtensionGuard:
     durable: after a restart every extension is called once.
     """
 
-    def __init__(self, clock: Clock, metrics: Metrics | None = None) -> None:
-        self._clock = clock
+    def __init__(self, now: Callable[[], datetime], metrics: Metrics | None = None) -> None:
+        self._now = now
         self.failures: dict[Role, ExtensionFailure] = {}
         self.on_change: Callable[[], object] = lambda: None
         """Called when an extension begins or ceases to fail."""
@@ -177,7 +176,10 @@ class ExtensionGuard:
         try:
             result = await self._in_time(extension.role, call, within)
         except Exception as error:
-            if isinstance(error, (SupersededError, *answers)):
+            if isinstance(error, answers):
+                self._succeed(extension)
+                raise
+            if isinstance(error, SupersededError):
                 raise
             raise self._fail(extension, code, error, pauses=pauses) from error
         self._succeed(extension)
@@ -219,6 +221,8 @@ class ExtensionGuard:
         found: dict[tuple[str, str], FailingController] = {}
         for failure in self.news().values():
             extension = failure.extension
+            if extension.kind is ExtensionKind.ALERT_CHANNEL:
+                continue  # The outbox shows the channels that do not accept messages.
             name = (str(extension.kind), extension.name)
             known = found.get(name)
             if known is not None:
@@ -248,7 +252,7 @@ class ExtensionGuard:
             self._known.add(name)
             self._errors.add(0, kind=name[0], name=name[1])
         before = self._before(extension, code)
-        if before is None or before.retry_at is None or self._clock.now() >= before.retry_at:
+        if before is None or before.retry_at is None or self._now() >= before.retry_at:
             return
         raise ExtensionFailedError(before.because)
 
@@ -268,9 +272,13 @@ class ExtensionGuard:
         The text of errors of one class may differ each time. The first text is kept, so that not
         every attempt is recorded for every subject; the log has all of them.
         """
-        now, before = self._clock.now(), self._before(extension, code)
+        now, before = self._now(), self._before(extension, code)
         times = 1 if before is None else before.times + 1
-        because = f"{extension.kind.words} {extension.name} failed: {describe(error)}"
+        text = describe(error)
+        if extension.kind is ExtensionKind.ALERT_CHANNEL and not isinstance(error, TimeoutError):
+            # An error of a channel may contain its URL, which is a secret.
+            text = f"{type(error).__name__}; the log of the server has it"
+        because = f"{extension.kind.words} {extension.name} failed: {text}"
         if before is not None and before.error is type(error):
             because = before.because
         pause = timedelta(

@@ -14,7 +14,8 @@ from navarch.ports.clock import Clock, Entropy
 log = structlog.get_logger(__name__)
 
 OPERATIONS_MAX = 256
-"""How many calls to the outside may be in flight at once."""
+"""How many calls to one system outside may be in flight at once. Calls to a system that hangs must
+not take the slots of others."""
 
 SLOW_MAX = 1024
 """How many of those that take minutes. They have slots of their own and delay no others."""
@@ -45,8 +46,8 @@ class OperationRunner:
         self._entropy = entropy
         self._tasks = tasks
         self._strict = strict
-        self._slots = _Slots(OPERATIONS_MAX)
-        self._slow_slots = _Slots(SLOW_MAX)
+        self._slots: dict[tuple[str, bool], _Slots] = {}
+        """By system, and whether calls take minutes."""
         self._busy: set[str] = set()
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, datetime] = {}
@@ -60,11 +61,12 @@ class OperationRunner:
         *,
         then: Callable[[], object] = lambda: None,
         slow: bool = False,
+        system: str = "",
     ) -> datetime | None:
         """Start `operation`; return when to come back if one of that key has failed lately.
 
-        `then` is called when it is over, however it ended. An operation that may take minutes is
-        `slow`.
+        `system` names what is called: a provider, or the workload system. `then` is called when it
+        is over, however it ended. An operation that may take minutes is `slow`.
         """
         assert key not in self._busy, f"{key} is in flight already"
         if self._superseded:
@@ -73,7 +75,7 @@ class OperationRunner:
         if wait_until is not None and wait_until > self._clock.now():
             return wait_until
         self._busy.add(key)
-        slots = self._slow_slots if slow else self._slots
+        slots = self._slots.setdefault((system, slow), _Slots(SLOW_MAX if slow else OPERATIONS_MAX))
         if slots.free:
             self._begin(key, operation, then, slots)
         else:
