@@ -29,6 +29,9 @@ class ExtensionNewsController(Controller):
 
     async def reconcile(self, _keys: Sequence[str]) -> None:
         """Record what has changed."""
+        look_again_at = self._guard.forget_old()
+        if look_again_at is not None:
+            self.queue.add_by(ALL_EXTENSIONS, look_again_at)
         now, fleet, news = self._clock.now(), self._store.fleet(), self._guard.news()
         events: list[Event] = []
 

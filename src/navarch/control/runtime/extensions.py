@@ -34,6 +34,10 @@ CALL_TIMEOUT = timedelta(seconds=60)
 NEWS_AFTER = 2
 """How many failures in a row of a call to the outside are news: a single one is normal there."""
 
+FORGET_AFTER = timedelta(minutes=30)
+"""How long after its last failure an extension counts as failing if it is not called any more: a
+pool may not need it for weeks. Longer than any pause."""
+
 STUCK_MAX = 8
 """How many calls about one subject may go on after they were cancelled. No more are made then."""
 
@@ -103,6 +107,8 @@ class ExtensionFailure:
     times: int
     """Failures in a row."""
     since: datetime
+    at: datetime
+    """The time of the last failure."""
     retry_at: datetime | None
     """None if its caller determines the pause."""
 
@@ -190,6 +196,13 @@ class ExtensionGuard:
         for role in roles:
             if self.failures.pop(role, None) is not None:
                 self.on_change()
+
+    def forget_old(self) -> datetime | None:
+        """Forget extensions that were not called for long; return when to look again."""
+        oldest = self._now() - FORGET_AFTER
+        self.forget([role for role, failure in self.failures.items() if failure.at <= oldest])
+        remaining = [failure.at for failure in self.failures.values()]
+        return min(remaining) + FORGET_AFTER if remaining else None
 
     def on_commit(self, committed: Committed) -> None:
         """Forget the nodes and pools that are no more."""
@@ -291,6 +304,7 @@ class ExtensionGuard:
             because=because,
             times=times,
             since=now if before is None else before.since,
+            at=now,
             retry_at=now + pause if pauses else None,
         )
         self._errors.add(kind=str(extension.kind), name=extension.name)
