@@ -232,9 +232,8 @@ class CheckRunner:
         )
         try:
             results = await context.probe.call(
-                lambda: list(check.run(view)), within_s=context.timing.check_s
+                partial(_run, check, view), within_s=context.timing.check_s
             )
-            results = [_with_version(result, check) for result in results]
         except NavarchError as error:
             snapshot.retain_events = True
             results = [CheckResult(check=check.name, health=Health.UNHEALTHY, reason=str(error))]
@@ -262,6 +261,32 @@ class CheckRunner:
         await clock.sleep(0)
         await spool.try_run(spool.findings.add, due)
         return True
+
+
+def _run(check: HealthCheck, view: MachineView) -> list[CheckResult]:
+    """Return the results of a check, which may be any code."""
+    try:
+        results = list(check.run(view))
+    except (SystemExit, asyncio.CancelledError) as error:
+        # Passed on, they would end the agent.
+        raise RuntimeError(f"the check raised {error!r}") from error
+    for result in results:
+        if not _is_result(result):
+            raise TypeError(f"{result!r} is no result of a check")
+    return [_with_version(result, check) for result in results]
+
+
+def _is_result(result: object) -> bool:
+    if not isinstance(result, CheckResult):
+        return False
+    health: object = result.health
+    texts: tuple[object, ...] = (
+        result.check,
+        result.reason,
+        *result.facts,
+        *result.facts.values(),
+    )
+    return isinstance(health, Health) and all(isinstance(text, str) for text in texts)
 
 
 def _with_version(result: CheckResult, check: HealthCheck) -> CheckResult:

@@ -760,6 +760,46 @@ def test_a_check_that_raises_is_a_finding_and_loses_no_xid() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NonsenseCheck:
+    answer: object
+    name: str = "nonsense"
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        del view
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        7,
+        ["broken"],
+        [CheckResult(check="nonsense", health="unhealthy", reason="")],  # type: ignore[arg-type]
+        [CheckResult(check="nonsense", health=Health.UNHEALTHY, reason=None)],  # type: ignore[arg-type]
+        [CheckResult(check="nonsense", health=Health.UNHEALTHY, facts={"code": 79})],  # type: ignore[dict-item]
+        SystemExit(1),
+        asyncio.CancelledError(),
+    ],
+)
+def test_a_check_that_returns_nonsense_is_unknown_and_ends_no_agent(answer: object) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.start()
+        await harness.pass_time(5.0)
+        found = next(r for r in harness.plane.results() if r.check == "nonsense")
+        assert found.health is Health.UNKNOWN
+        assert "the check itself failed" in found.reason
+        assert [r.health for r in harness.plane.results() if r.check == "lustre"]
+        await harness.pass_time(60.0)
+        assert len(harness.plane.beats) > 4, "the agent goes on"
+
+    run_scenario(scenario, checks=[NonsenseCheck(answer=answer), LustreCheck()])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LustreCheck:
     """A check of a site, with releases of its own."""
 
