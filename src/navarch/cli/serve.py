@@ -29,10 +29,8 @@ from navarch.core.version import VERSION
 
 log = structlog.get_logger("navarch.serve")
 
-_WITH_TOKEN = "a token is required, except for /healthz, /readyz, /metrics and gRPC health"
-_WITHOUT_TOKEN = (
-    "no token is required; local connections only. Set NAVARCH_AUTH_TOKEN to change that"
-)
+_WITH_TOKEN = "token required, except for /healthz, /readyz, /metrics, gRPC health"
+_WITHOUT_TOKEN = "local connections only; set NAVARCH_AUTH_TOKEN to allow others"
 
 # gRPC's own messages about ports duplicate the errors below.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -185,9 +183,9 @@ def render_banner(running: Running, folder: Path) -> str:
 
 def _clouds(providers: Mapping[str, str]) -> Iterator[str]:
     if not providers:
-        yield "none: it monitors machines whose agents register, and launches none. To buy"
-        yield "machines, store credentials with `navarch config set-credentials`, or configure"
-        yield "providers in a file and pass --config FILE; then start the server again."
+        yield "none: it monitors machines whose agents register, and launches none."
+        yield "To buy machines, run `navarch config set-credentials`, or configure"
+        yield "providers in a file (--config FILE), and start the server again."
         return
     yield ", ".join(
         name if name == kind else f"{name} ({kind})" for name, kind in sorted(providers.items())

@@ -116,7 +116,7 @@ def events_of(
         if not incident.is_open:
             kind, reason = "incident.closed", incident.note
         elif before is None:
-            action = f"; asks for {incident.action}" if incident.action else ""
+            action = f"; recommended action: {incident.action}" if incident.action else ""
             kind, reason = "incident.opened", f"{incident.kind}: {incident.title}{action}"
         elif (before.check, before.node, before.kind) != cause:
             kind = "incident.changed"

@@ -492,7 +492,8 @@ class FleetService:
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
-        _found(self._store.fleet().nodes, node, "node")
+        if _found(self._store.fleet().nodes, node, "node").gone:
+            raise NotPossibleError(f"node {node} is gone; list the others with: navarch list")
         await self._inject(node, result)
 
     async def list_incidents(

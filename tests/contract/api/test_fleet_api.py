@@ -13,6 +13,7 @@ from tests.support.local_api import H100, LocalApi, build_local_api, serve_local
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import about
+from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import IncidentKind
@@ -20,6 +21,7 @@ from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
 from navarch.core.recovery import CommandKind, CommandStatus
+from navarch.fleet import lifecycle
 from navarch.ports.api import Capacity, FailingController, FleetApi, PoolSpec, Query, Update
 
 Story = Callable[[FleetApi, LocalApi], Awaitable[None]]
@@ -317,6 +319,11 @@ def test_a_fault_can_be_injected(protocol: str) -> None:
         assert local.injected == [(node, fault)]
         with pytest.raises(NotFoundError):
             await fleet.inject(NodeId("b"), fault)
+        before = local.store.fleet()
+        ended = lifecycle.gone(before.nodes[node], "ended", now=before.nodes[node].since)
+        await local.store.commit(Change(nodes=[ended]), based_on=before.revision)
+        with pytest.raises(NotPossibleError, match="node a is gone"):
+            await fleet.inject(node, fault)
 
     run_story(protocol, story)
 

@@ -207,7 +207,7 @@ class NotificationController(NodeController):
             at=now,
             about=about("node", node.id),
             kind="node.announced",
-            reason=f"{self._notifier.name} was told: {notice}" + (f", {reason}" if reason else ""),
+            reason=f"notified {self._notifier.name}: {notice}" + (f", {reason}" if reason else ""),
         )
 
         def proposal(newest: Node) -> Change:
