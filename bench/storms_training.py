@@ -140,7 +140,7 @@ class OwnTraining:
             checkpoint_takes=timedelta(seconds=CHECKPOINT_TAKES_S),
             restart_takes=timedelta(seconds=RESTART_S),
         )
-        self._jobs.fleet, self._jobs.call = world.fleet, world.ask_jobs
+        self._jobs.fleet, self._jobs.call = world.fleet, world.call_jobs
         self._jobs.stops_work = self.dead.__contains__
         self._faults: set[tuple[NodeId, datetime]] = set()
         """The faults that hit the job, each with its time."""

@@ -49,7 +49,7 @@ def nodes(draw: st.DrawFn, index: int) -> Node:
         conditions=conditions,
         cordoned=draw(st.sampled_from([None, "by hand"])),
         retiring=Retirement(reason="x", surplus=draw(st.booleans())) if leaving else None,
-        told=draw(st.sampled_from(list(NotifiedState))),
+        notified=draw(st.sampled_from(list(NotifiedState))),
     )
     refused = phase is Phase.REQUESTED and draw(st.booleans())
     return evolve(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node

@@ -200,7 +200,7 @@ def test_fields_that_no_plan_reads_change_no_plan(
     assert [*map(seen_by_drains, before)] == [*map(seen_by_drains, after)]
     drains = [plan_drains(pool, x, drained=NAMES[::2], now=NOW) for x in (before, after)]
     assert drains[0] == drains[1]
-    after = [evolve(node, told=notified) for node in after]
+    after = [evolve(node, notified=notified) for node in after]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
     assert size_plan(pool, before) == size_plan(pool, after)
 
@@ -248,7 +248,7 @@ def test_every_field_of_a_node_is_either_read_by_plans_or_listed_as_unread() -> 
         other = evolve(node, **{name: value})  # type: ignore[arg-type]
         assert seen_by_size(other) != seen_by_size(node), name
     names = {each.name for each in record_fields(Node)}
-    assert names == {*changed, "told", *UNSEEN, *NEVER_CHANGED}
+    assert names == {*changed, "notified", *UNSEEN, *NEVER_CHANGED}
 
 
 def test_a_plan_sees_a_sound_node_together_with_its_successor() -> None:

@@ -42,7 +42,7 @@ async def start(
     """Wait for the pool, and place a gang on some of its nodes."""
     await world.until(lambda: len(world.serving(TRAINING)) == size, within_s=4 * 3600)
     request = JobRequest(name=JobName(name), tasks=tasks, gpus=8, preemptible=preemptible)
-    await world.ask_jobs(lambda api: api.submit_job(request))
+    await world.call_jobs(lambda api: api.submit_job(request))
     await world.until(lambda: job(world, name).state is JobState.PLACED, within_s=600)
     return job(world, name)
 
@@ -150,7 +150,7 @@ def test_a_fault_that_kills_the_program_and_drains_the_node_interrupts_the_gang_
     async def story(world: World) -> None:
         placed = await start(world, tasks=3, size=4 if spare else 3)
         victim = placed.nodes[1]
-        await world.ask_jobs(
+        await world.call_jobs(
             lambda api: api.requeue_job(
                 GANG, reason="NCCL timed out", placed_at=placed.since, node=victim
             )
@@ -177,7 +177,7 @@ def test_a_gang_that_dies_again_and_again_on_one_node_starts_there_no_more(seed:
             await world.until(lambda: job(world).state is JobState.PLACED, within_s=600)
             since = job(world).since
             await world.clock.sleep(120)
-            await world.ask_jobs(
+            await world.call_jobs(
                 lambda api, since=since: api.requeue_job(  # type: ignore[misc]
                     GANG, reason="XID 94", placed_at=since, node=victim
                 )
@@ -220,7 +220,7 @@ def test_a_job_that_dies_everywhere_costs_no_node(seed: int) -> None:
             await world.until(lambda: job(world).state is JobState.PLACED, within_s=600)
             placed = job(world)
             await world.clock.sleep(100)
-            await world.ask_jobs(
+            await world.call_jobs(
                 lambda api, since=placed.since: api.requeue_job(  # type: ignore[misc]
                     GANG, reason="segmentation fault", placed_at=since
                 )
@@ -246,7 +246,7 @@ def test_no_job_starts_on_a_node_with_a_fatal_fault_while_its_replacement_is_def
         (kept,) = held_nodes(world)
         world.crash()
         request = JobRequest(name=JobName("next"), tasks=2, gpus=8)
-        await world.ask_jobs(lambda api: api.submit_job(request))
+        await world.call_jobs(lambda api: api.submit_job(request))
         for _ in range(60):
             await world.clock.sleep(60)
             assert kept.id not in job(world, "next").nodes
@@ -288,7 +288,7 @@ def test_a_straggler_is_swapped_for_an_idle_node_and_the_job_moves_once(
             if minute == 70:
                 world.crash()
             if minute % 20 == 0 and job(world).state is JobState.PLACED:
-                await world.ask_jobs(lambda api: api.checkpoint_job(GANG))
+                await world.call_jobs(lambda api: api.checkpoint_job(GANG))
             if job(world).interruptions and moved_at is None:
                 moved_at = world.clock.now()
         node = world.fleet().nodes[victim]
@@ -319,10 +319,10 @@ def test_a_job_that_is_submitted_during_a_swap_does_not_get_the_spare(seed: int)
             lambda: world.fleet().nodes[victim].phase is Phase.DRAINING, within_s=7200
         )
         rival = JobRequest(name=JobName("rival"), gpus=8, priority=90)
-        await world.ask_jobs(lambda api: api.submit_job(rival))
+        await world.call_jobs(lambda api: api.submit_job(rival))
         world.crash()
         await world.clock.sleep(60)
-        await world.ask_jobs(lambda api: api.requeue_job(GANG, reason="saved its work"))
+        await world.call_jobs(lambda api: api.requeue_job(GANG, reason="saved its work"))
         await world.until(lambda: job(world).state is JobState.PLACED, within_s=600)
 
         assert victim not in job(world).nodes
@@ -338,7 +338,7 @@ def test_a_node_on_which_a_program_died_is_free_again_after_the_settling_time() 
     async def story(world: World) -> None:
         placed = await start(world, tasks=2, size=2)
         died_at = world.clock.now()
-        await world.ask_jobs(
+        await world.call_jobs(
             lambda api: api.requeue_job(
                 GANG, reason="out of memory", placed_at=placed.since, node=placed.nodes[0]
             )

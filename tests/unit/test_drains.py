@@ -83,7 +83,7 @@ def test_a_sound_node_is_not_terminated_before_the_scheduler_was_notified() -> N
         phase=Phase.DRAINING,
         retiring=SURPLUS,
         since=since,
-        told=NotifiedState.DRAINING,
+        notified=NotifiedState.DRAINING,
     )
     assert moved(pool, [not_notified]) == []
     assert moved(pool, [notified]) == [("Terminate", "training-1")]
@@ -109,14 +109,14 @@ def test_a_node_takes_no_work_while_its_gpus_are_tested() -> None:
     assert node.serving
     assert not busy.serving
     assert notice_due(busy) is NotifiedState.CORDONED
-    assert notice_due(evolve(node, told=NotifiedState.CORDONED)) is NotifiedState.OPEN
+    assert notice_due(evolve(node, notified=NotifiedState.CORDONED)) is NotifiedState.OPEN
 
 
 def test_an_unhealthy_node_takes_no_work_once_remediation_begins() -> None:
     broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
 
     assert notice_due(broken) is None, "nobody has decided anything yet, or it is held back"
-    notified = evolve(broken, told=NotifiedState.CORDONED)
+    notified = evolve(broken, notified=NotifiedState.CORDONED)
     assert notice_due(notified) is NotifiedState.OPEN, "what is held back now is open again"
     assert notice_due(evolve(broken, cordoned="automatic: unhealthy")) is NotifiedState.CORDONED
     assert notice_due(evolve(broken, retiring=BROKEN)) is NotifiedState.CORDONED

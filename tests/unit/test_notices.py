@@ -93,7 +93,7 @@ def run_drain(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]],
 def test_an_idle_node_is_terminated_in_the_commit_that_records_the_notice() -> None:
     node, commits, calls = run_drain(LEAVING)
 
-    assert (node.phase, node.told) == (Phase.TERMINATING, NotifiedState.DRAINING)
+    assert (node.phase, node.notified) == (Phase.TERMINATING, NotifiedState.DRAINING)
     assert commits == [["node.announced", "node.terminating"]]
     assert calls == ["drain", "is_drained"]
 
@@ -101,7 +101,7 @@ def test_an_idle_node_is_terminated_in_the_commit_that_records_the_notice() -> N
 def test_a_busy_node_is_polled_again_only_after_the_poll_interval() -> None:
     node, commits, calls = run_drain(LEAVING, False, False)
 
-    assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
+    assert (node.phase, node.notified) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
     assert calls == ["drain", "is_drained", "is_drained"]
 
@@ -109,14 +109,14 @@ def test_a_busy_node_is_polled_again_only_after_the_poll_interval() -> None:
 def test_a_notice_is_recorded_although_the_workload_system_does_not_answer_the_poll() -> None:
     node, commits, calls = run_drain(LEAVING, None, False)
 
-    assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
+    assert (node.phase, node.notified) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
-    assert calls == ["drain", "is_drained", "is_drained"], "and it is not told twice"
+    assert calls == ["drain", "is_drained", "is_drained"], "the notifier is called once"
 
 
 def test_a_node_that_was_drained_by_hand_stays_when_it_is_empty() -> None:
     node, commits, calls = run_drain(evolve(LEAVING, retiring=None))
 
-    assert (node.phase, node.told) == (Phase.DRAINING, NotifiedState.DRAINING)
+    assert (node.phase, node.notified) == (Phase.DRAINING, NotifiedState.DRAINING)
     assert commits == [["node.announced"]]
     assert calls == ["drain"]

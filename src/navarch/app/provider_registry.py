@@ -21,7 +21,7 @@ from navarch.core.launch import Offering
 from navarch.core.records import evolve
 from navarch.ports.api import Offer
 from navarch.ports.clock import Clock
-from navarch.ports.provider import ListsOfferings, Provider, TellsSoldOut
+from navarch.ports.provider import ListsOfferings, ListsSoldOut, Provider
 from navarch.service.fleet import not_simulated
 from navarch.service.specs import OnSale
 
@@ -281,7 +281,7 @@ class ProviderRegistry:
                 type=cloud.name if configured is None else configured.type,
                 region=getattr(configured, "region", None) or "",
                 list_offerings=cloud.offerings if isinstance(cloud, ListsOfferings) else None,
-                list_sold_out=cloud.sold_out if isinstance(cloud, TellsSoldOut) else None,
+                list_sold_out=cloud.sold_out if isinstance(cloud, ListsSoldOut) else None,
                 instance_types=frozenset(x.instance_type for x in getattr(configured, "hosts", ())),
                 regions=LAMBDA_REGIONS if isinstance(configured, LambdaConfig) else frozenset(),
             )

@@ -137,8 +137,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: datetime
     team: str = ""
     """The team that pays, taken from the pool at the time of the request."""
-    told: str | None = None
-    """The digest `Pool.tells` at the time of the request; None: not recorded."""
+    setup_digest: str | None = msgspec.field(default=None, name="told")
+    """The digest `Pool.setup_digest` at the time of the request; None: not recorded."""
     gang: Gang | None = None
     """The gang it belongs to: the machine must be in the block of the gang."""
     zones: tuple[str, ...] = ()

@@ -159,7 +159,7 @@ class Along(TypedDict, total=False):
 
     launch: Launch | None
     retiring: Retirement | None
-    told: NotifiedState
+    notified: NotifiedState
     cordoned: str | None
     acted_at: datetime | None
     held: Deferred | None
@@ -213,7 +213,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The gang it was bought for."""
     waiting: bool = False
     """Whether its gang is incomplete: the machine is kept for now and takes no work."""
-    told: NotifiedState = NotifiedState.OPEN
+    notified: NotifiedState = msgspec.field(default=NotifiedState.OPEN, name="told")
     report_stream: str = ""
     report_number: int = 0
     """The newest report of its agent that changed this record."""

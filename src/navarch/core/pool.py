@@ -90,7 +90,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         assert self.offerings, f"{self.name} has nowhere to buy"
 
     @property
-    def tells(self) -> str:
+    def setup_digest(self) -> str:
         """A digest of the operator's user data and image; empty if there is neither.
 
         What the server adds is not covered: an update of the server, another address of it or

@@ -142,7 +142,7 @@ def _may_be_cut_short(node: Node) -> bool:
     # Work on a sound node is not killed before the workload system was notified: a scale-down can
     # wait for a scheduler that is down. A broken node cannot.
     assert node.retiring is not None, node.id
-    return node.told is NotifiedState.DRAINING or not node.retiring.surplus
+    return node.notified is NotifiedState.DRAINING or not node.retiring.surplus
 
 
 def seen_by_drains(node: Node) -> object:
@@ -175,7 +175,7 @@ def notice_due(node: Node) -> NotifiedState | None:
         governed = node.pool is not None and node.recovery is None
         is_open = node.open_to_work if governed else node.serving
         now_true = NotifiedState.OPEN if is_open else NotifiedState.CORDONED
-    return None if now_true is node.told else now_true
+    return None if now_true is node.notified else now_true
 
 
 def notice_reason(node: Node) -> str:

@@ -295,7 +295,7 @@ def with_patience(
 ) -> Observation:
     """Return an observation that a machine is dead only after it has been so for `patience`.
 
-    A machine that reboots responds to nobody for minutes, and works. `before` is the testimony of
+    A machine that reboots answers no probe for minutes, and works. `before` is the testimony of
     the round before.
     """
     if observed.alive is not False:

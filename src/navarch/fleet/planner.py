@@ -257,7 +257,7 @@ class _Launches:
             offering=offering,
             asked_at=self.now,
             price_per_hour=offering.price_per_hour,
-            told=self.pool.tells,
+            setup_digest=self.pool.setup_digest,
             gang=gang,
             zones=zones,
         )

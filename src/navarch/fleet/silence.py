@@ -46,7 +46,7 @@ def _next_verdicts(
     fleet: Fleet, silent: Mapping[NodeId, datetime], timeout: timedelta
 ) -> Iterator[tuple[Node, datetime]]:
     """Yield each silent node with further verdicts to come, and when the next one is due."""
-    for name, last_heard in silent.items():
+    for name, last_report in silent.items():
         node = fleet.nodes.get(name)
         if node is None or node.phase not in _WATCHED:
             continue
@@ -55,7 +55,7 @@ def _next_verdicts(
         pool = fleet.pools.get(node.pool) if node.pool is not None else None
         verdicts_max = pool.unhealthy_after if pool and node.counts else 1
         if verdicts < verdicts_max:
-            yield node, last_heard + timeout * (verdicts + 1)
+            yield node, last_report + timeout * (verdicts + 1)
 
 
 def heartbeat_condition(node: Node) -> Condition | None:

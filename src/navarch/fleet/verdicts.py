@@ -58,10 +58,10 @@ def with_past_results(
         return node, []
     known = {c.check for c in node.conditions if c.boot_id == node.boot_id}
     bad = (Health.DEGRADED, Health.UNHEALTHY)
-    told = [r for r in results if r.lasting and r.health in bad and r.check not in known]
-    if not told:
+    lasting = [r for r in results if r.lasting and r.health in bad and r.check not in known]
+    if not lasting:
         return node, []
-    conditions = evaluate(node.conditions, told, now=now, boot_id=boot_id)
+    conditions = evaluate(node.conditions, lasting, now=now, boot_id=boot_id)
     after = evolve(node, conditions=conditions, health=worst(conditions))
     if after == node:
         return node, []

@@ -211,7 +211,7 @@ class ListsOfferings(Protocol):
 
 
 @runtime_checkable
-class TellsSoldOut(Protocol):
+class ListsSoldOut(Protocol):
     """An ability: the provider lists what is sold out at present."""
 
     async def sold_out(self) -> Sequence[Offering]:

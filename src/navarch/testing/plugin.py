@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from navarch.testing.scenarios import Rehearsal
+    from navarch.testing.scenarios import ScenarioRun
 
 
 @pytest.fixture
-def scenario() -> "Callable[[str | Path | Mapping[str, object]], Rehearsal]":
+def scenario() -> "Callable[[str | Path | Mapping[str, object]], ScenarioRun]":
     """Run scenarios against the real control plane, with your own extensions.
 
     See `navarch.testing.scenarios`. The simulator is imported on first use, so test runs without

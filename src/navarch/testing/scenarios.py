@@ -27,7 +27,7 @@ from navarch.sim.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class ScenarioRun:
     """A scenario with your own extensions, ready to run."""
 
     scenario: Scenario
@@ -35,19 +35,19 @@ class Rehearsal:
     autoscalers: Mapping[str, Autoscaler] = field(default_factory=dict)
     metrics: MetricsSource | None = None
 
-    def with_autoscaler(self, pool: str, autoscaler: Autoscaler) -> "Rehearsal":
+    def with_autoscaler(self, pool: str, autoscaler: Autoscaler) -> "ScenarioRun":
         """Return a copy in which `autoscaler` sets the size of `pool`."""
         return replace(self, autoscalers={**self.autoscalers, pool: autoscaler})
 
-    def with_remediator(self, remediator: Remediator) -> "Rehearsal":
+    def with_remediator(self, remediator: Remediator) -> "ScenarioRun":
         """Return a copy in which `remediator` decides about unhealthy nodes."""
         return replace(self, opinions=replace(self.opinions, remediator=remediator))
 
-    def with_provision_scheduler(self, scheduler: ProvisionScheduler) -> "Rehearsal":
+    def with_provision_scheduler(self, scheduler: ProvisionScheduler) -> "ScenarioRun":
         """Return a copy in which `scheduler` decides where machines are bought."""
         return replace(self, opinions=replace(self.opinions, provision_scheduler=scheduler))
 
-    def with_metrics(self, metrics: MetricsSource) -> "Rehearsal":
+    def with_metrics(self, metrics: MetricsSource) -> "ScenarioRun":
         """Return a copy in which `metrics` supplies the load, instead of the jobs."""
         return replace(self, metrics=metrics)
 
@@ -69,10 +69,10 @@ class Rehearsal:
         return outcome
 
 
-def scenario(source: str | Path | Mapping[str, object]) -> Rehearsal:
+def scenario(source: str | Path | Mapping[str, object]) -> ScenarioRun:
     """Return a scenario from a file, YAML text or a mapping."""
     if isinstance(source, Mapping):
-        return Rehearsal(scenario=parse_scenario(yaml.safe_dump(dict(source), sort_keys=False)))
+        return ScenarioRun(scenario=parse_scenario(yaml.safe_dump(dict(source), sort_keys=False)))
     if isinstance(source, Path) or "\n" not in source:
-        return Rehearsal(scenario=load_scenario(source))
-    return Rehearsal(scenario=parse_scenario(source))
+        return ScenarioRun(scenario=load_scenario(source))
+    return ScenarioRun(scenario=parse_scenario(source))

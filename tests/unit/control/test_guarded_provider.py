@@ -124,7 +124,7 @@ def test_a_call_without_an_answer_ends_at_the_time_limit() -> None:
 def test_a_call_is_settled_after_its_time_limit_and_the_lag_of_listings() -> None:
     provider = GuardedProvider(Awkward(0.0))
     assert provider.settles_after == LISTING_LAG + CALL_TIMEOUT
-    assert provider.may_ask_again_after == provider.settles_after, "it may buy twice per token"
+    assert provider.may_repeat_after == provider.settles_after, "it may buy twice per token"
 
 
 class Lying(Awkward):

@@ -164,15 +164,15 @@ def test_a_node_is_queried_only_after_its_drain_was_announced() -> None:
         site.workloads.answer = True
         await site.round(site.drains, timedelta(0))
         assert site.workloads.queries == 0
-        await site.commit(draining(told=NotifiedState.DRAINING))
+        await site.commit(draining(notified=NotifiedState.DRAINING))
         await site.round(site.drains, timedelta(0))
         assert site.drains.controller.drained.keys() == {NAME}
 
-    run(draining(told=NotifiedState.OPEN), story)
+    run(draining(notified=NotifiedState.OPEN), story)
 
 
-def draining(told: NotifiedState) -> Node:
-    return a_node(NAME, phase=Phase.DRAINING, retiring=LEAVING, told=told)
+def draining(notified: NotifiedState) -> Node:
+    return a_node(NAME, phase=Phase.DRAINING, retiring=LEAVING, notified=notified)
 
 
 def test_a_node_with_work_is_queried_again_after_a_pause() -> None:
@@ -184,7 +184,7 @@ def test_a_node_with_work_is_queried_again_after_a_pause() -> None:
         assert site.workloads.queries == 2
         assert site.drains.controller.drained.keys() == set()
 
-    run(draining(told=NotifiedState.DRAINING), story)
+    run(draining(notified=NotifiedState.DRAINING), story)
 
 
 @pytest.mark.parametrize("answer", [True, False, TransientError("no answer")])
@@ -193,4 +193,4 @@ def test_a_node_without_an_answer_is_not_empty(answer: bool | TransientError) ->
         site.workloads.answer = answer
         assert await site.drains.controller.is_empty(NAME) == (answer is True)
 
-    run(draining(told=NotifiedState.DRAINING), story)
+    run(draining(notified=NotifiedState.DRAINING), story)

@@ -112,7 +112,7 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "topology": None,
         "gang": None,
         "waiting": True,
-        "told": NotifiedState.DRAINING,
+        "notified": NotifiedState.DRAINING,
         "report_stream": "s",
         "report_number": 7,
         "traits": {},

@@ -105,13 +105,18 @@ def test_a_node_drifts_when_its_pool_has_other_user_data() -> None:
     strict = Disruption(replace_drifted=True, budgets=(MANY,))
     before = a_pool(size=1, user_data="mount /data")
     after = evolve(before, user_data="mount /scratch", disruption=strict)
-    assert before.tells != after.tells
-    digests = {"old": before.tells, "new": after.tells, "nothing": "", "before-it-was-noted": None}
+    assert before.setup_digest != after.setup_digest
+    digests = {
+        "old": before.setup_digest,
+        "new": after.setup_digest,
+        "nothing": "",
+        "before-it-was-noted": None,
+    }
     known = []
     for name, digest in digests.items():
         node = a_node(name)
         assert node.launch is not None
-        known.append(evolve(node, launch=evolve(node.launch, told=digest)))
+        known.append(evolve(node, launch=evolve(node.launch, setup_digest=digest)))
     assert begun(after, known) == ["old", "nothing"]
     assert begun(evolve(after, disruption=Disruption()), known) == []
 
@@ -126,7 +131,7 @@ def test_a_node_drifts_when_its_pool_has_another_image_or_addition(changed: dict
     after = evolve(before, setup=evolve(WITH_SETUP, **changed), disruption=strict)  # type: ignore[arg-type]
     node = a_node("old")
     assert node.launch is not None
-    known = [evolve(node, launch=evolve(node.launch, told=before.tells))]
+    known = [evolve(node, launch=evolve(node.launch, setup_digest=before.setup_digest))]
     assert begun(after, known) == ["old"]
 
 
@@ -145,10 +150,10 @@ def test_what_the_server_does_for_a_machine_is_no_drift(user_data: str) -> None:
     old = hashlib.sha256(user_data.encode()).hexdigest()[:16] if user_data else ""
     for setup in (MachineSetup(), other):
         after = evolve(before, setup=setup)
-        assert after.tells == old
+        assert after.setup_digest == old
         node = a_node("old")
         assert node.launch is not None
-        assert begun(after, [evolve(node, launch=evolve(node.launch, told=old))]) == []
+        assert begun(after, [evolve(node, launch=evolve(node.launch, setup_digest=old))]) == []
 
 
 @pytest.mark.parametrize(("price", "replaced"), [("60", 1), ("90", 0), ("0", 0)])

@@ -14,9 +14,9 @@ from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.unhealthy import AlertOnly
 from navarch.ports.autoscaler import PoolState, Recommendation
-from navarch.testing.scenarios import Rehearsal
+from navarch.testing.scenarios import ScenarioRun
 
-Build = Callable[[str | Mapping[str, object]], Rehearsal]
+Build = Callable[[str | Mapping[str, object]], ScenarioRun]
 
 MORNING = """
 name: office-hours

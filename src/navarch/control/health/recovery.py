@@ -154,7 +154,7 @@ class RecoveryController(Controller):
     def _watch_drain(self, name: RecoveryId, node: Node, now: datetime) -> datetime | None:
         """Query whether work has left, once the workload system was notified."""
         key = f"emptied/{node.id}"
-        if node.told is not NotifiedState.DRAINING or self._operations.busy(key):
+        if node.notified is not NotifiedState.DRAINING or self._operations.busy(key):
             return None
         polled_at = self._polled_at.get(node.id)
         if polled_at is not None and now < polled_at + POLL:

@@ -1,4 +1,4 @@
-"""Witnesses: asks others than their agents about nodes that are silent."""
+"""Witnesses: queries other sources than their agents about nodes that are silent."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ from navarch.ports.notifier import ReportsNodes
 from navarch.ports.store import Committed, Store
 from navarch.ports.witness import Observation, Witness
 
-ASK_EVERY = timedelta(seconds=30)
-"""How often witnesses are asked about a node while it is silent."""
+QUERY_EVERY = timedelta(seconds=30)
+"""How often witnesses are queried about a node while it is silent."""
 
 AT_ONCE = 100
 """How many nodes one call is about."""
@@ -43,7 +43,7 @@ ANSWER_WITHIN = timedelta(seconds=60)
 class WitnessController(Controller):
     """Keeps what witnesses report about silent nodes on those nodes.
 
-    Each witness is asked by an operation of its own, so that one that hangs delays no other. A
+    Each witness is queried by an operation of its own, so that one that hangs delays no other. A
     witness that fails has no testimony: an earlier one may no longer be true. The testimonies are
     removed by the commit that ends the silence.
     """
@@ -65,8 +65,8 @@ class WitnessController(Controller):
         super().__init__(clock, store, [node.id for node in nodes if is_silent(node)])
         self._liveness = liveness
         self._operations = operations
-        self._unasked: dict[str, dict[NodeId, None]] = {}
-        """The nodes about which each witness is yet to be asked."""
+        self._due: dict[str, dict[NodeId, None]] = {}
+        """The nodes about which each witness is yet to be queried."""
         self._witnesses = tuple(witnesses)
         self._guard = guard or ExtensionGuard(clock.now)
 
@@ -79,27 +79,27 @@ class WitnessController(Controller):
                 self.queue.add(node.id)
 
     async def reconcile(self, keys: Sequence[NodeId]) -> None:
-        """Ask every witness about the nodes that are still silent."""
+        """Query every witness about the nodes that are still silent."""
         fleet, now = self._store.fleet(), self._clock.now()
         silent = [name for name in keys if name in fleet.nodes and is_silent(fleet.nodes[name])]
         for name in silent:
-            self.queue.add_at(name, now + ASK_EVERY)
+            self.queue.add_at(name, now + QUERY_EVERY)
         for witness in self._witnesses:
-            self._unasked.setdefault(witness.name, {}).update(dict.fromkeys(silent))
-            self._ask(witness)
+            self._due.setdefault(witness.name, {}).update(dict.fromkeys(silent))
+            self._query(witness)
 
-    def _ask(self, witness: Witness) -> None:
-        """Start to ask, unless this witness is being asked: then again once that is over."""
-        names, key = self._unasked[witness.name], f"witness/{witness.name}"
+    def _query(self, witness: Witness) -> None:
+        """Query a witness, or do so once its present query has ended."""
+        names, key = self._due[witness.name], f"witness/{witness.name}"
         if names and not self._operations.busy(key):
-            self._unasked[witness.name] = {}
-            operation = partial(self._ask_about, witness, names)
-            self._operations.send(key, operation, then=partial(self._ask, witness), system=key)
+            self._due[witness.name] = {}
+            operation = partial(self._query_about, witness, names)
+            self._operations.send(key, operation, then=partial(self._query, witness), system=key)
 
-    async def _ask_about(self, witness: Witness, names: Iterable[NodeId]) -> None:
+    async def _query_about(self, witness: Witness, names: Iterable[NodeId]) -> None:
         fleet, calls = self._store.fleet(), asyncio.Semaphore(CALLS_MAX)
         nodes = [fleet.nodes[name] for name in names if name in fleet.nodes]
-        # Nodes of one place are asked about together.
+        # One query covers the nodes of a place.
         nodes.sort(key=lambda node: (node.place.region if node.place else "", node.id))
 
         async def observe(some: Sequence[Node]) -> None:
@@ -130,13 +130,13 @@ class WitnessController(Controller):
 
     @retried
     async def _record(
-        self, witness: str, asked: Sequence[Node], found: Mapping[NodeId, Observation]
+        self, witness: str, queried: Sequence[Node], found: Mapping[NodeId, Observation]
     ) -> None:
         """Commit the testimonies that have changed."""
         fleet, now = self._store.fleet(), self._clock.now()
         nodes: list[Node] = []
         events: list[Event] = []
-        for name in (node.id for node in asked):
+        for name in (node.id for node in queried):
             node = fleet.nodes.get(name)
             if node is None or not is_silent(node):
                 continue  # It has reported meanwhile.

@@ -72,7 +72,7 @@ class DrainController(NodeController):
 
         The workload system must have been notified: an idle answer before that means nothing.
         """
-        return node.told is NotifiedState.DRAINING and goes_when_empty(node)
+        return node.notified is NotifiedState.DRAINING and goes_when_empty(node)
 
     def advance(self, node: Node, now: datetime) -> datetime | None:
         """Query the workload system, unless that was done lately."""
@@ -212,8 +212,8 @@ class NotificationController(NodeController):
 
         def proposal(newest: Node) -> Change:
             if not is_empty or not goes_when_empty(newest):
-                return Change(nodes=[evolve(newest, told=notice)], events=[event])
-            after, news = lifecycle.terminate(newest, DRAINED, now=now, told=notice)
+                return Change(nodes=[evolve(newest, notified=notice)], events=[event])
+            after, news = lifecycle.terminate(newest, DRAINED, now=now, notified=notice)
             return Change(nodes=[after], events=[event, news])
 
         await update_with_retry(self._store, node.id, proposal)

@@ -126,7 +126,7 @@ class LaunchController(NodeController):
         shared = launch.token in observed.shared or launch.asked_at < observed.started_at
         if unsure_since is not None:
             settled_at = unsure_since + (
-                self._providers.may_ask_again_after(provider, shared=shared)
+                self._providers.may_repeat_after(provider, shared=shared)
                 if node.phase is Phase.REQUESTED
                 else self._providers.settles_after(provider)
             )

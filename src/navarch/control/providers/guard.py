@@ -64,14 +64,14 @@ class GuardedProvider:
         # A call that timed out here may still be on its way to the provider.
         self.settles_after = lag + call_timeout
         once = isinstance(provider, BuysOncePerToken) and provider.buys_once_per_token
-        self.may_ask_again_after = timedelta(0) if once else self.settles_after
+        self.may_repeat_after = timedelta(0) if once else self.settles_after
         many = provider if isinstance(provider, ProvisionsMany) else None
         self.machines_per_call = 1 if many is None else many.machines_per_call
         self.covers_zones = self.machines_per_call > 1 and bool(many and many.covers_zones)
         many_once = once and (
             self.machines_per_call == 1 or bool(many and many.buys_many_once_per_token)
         )
-        self.may_ask_many_again_after = timedelta(0) if many_once else self.settles_after
+        self.may_repeat_shared_after = timedelta(0) if many_once else self.settles_after
         self.listing_lag = lag
         self.announces = isinstance(provider, AnnouncesNotices)
         self.describes_topology = isinstance(provider, DescribesTopology)
@@ -302,7 +302,7 @@ class Providers:
         known = self._guarded.get(name)
         return known.settles_after if known else LISTING_LAG + CALL_TIMEOUT
 
-    def may_ask_again_after(self, name: ProviderName, *, shared: bool) -> timedelta:
+    def may_repeat_after(self, name: ProviderName, *, shared: bool) -> timedelta:
         """Return how long after a call of unknown outcome a launch may be repeated.
 
         `shared`: the call may have been for several launches.
@@ -310,7 +310,7 @@ class Providers:
         known = self._guarded.get(name)
         if known is None:
             return LISTING_LAG + CALL_TIMEOUT
-        return known.may_ask_many_again_after if shared else known.may_ask_again_after
+        return known.may_repeat_shared_after if shared else known.may_repeat_after
 
     @property
     def machines_per_call(self) -> Mapping[ProviderName, int]:

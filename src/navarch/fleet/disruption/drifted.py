@@ -16,14 +16,14 @@ def drifted(pool: Pool, nodes: Iterable[Node]) -> Iterator[Candidate]:
     if not pool.disruption.replace_drifted:
         return
     listed = [_kind(offering) for offering in pool.offerings]
-    now_told = pool.tells
+    digest = pool.setup_digest
     for node in nodes:
         if node.launch is None:
             continue
         if _kind(node.launch.offering) not in listed:
             reason = f"drifted: the pool no longer lists {node.launch.offering}"
             yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
-        elif node.launch.told not in (None, now_told):
+        elif node.launch.setup_digest not in (None, digest):
             # The user data of machines bought before it was recorded is unknown.
             reason = "drifted: the pool's user data or image has changed since it was bought"
             yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)

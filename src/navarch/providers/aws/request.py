@@ -151,10 +151,10 @@ def _tags(request: ProvisionRequest) -> list[dict[str, Any]]:
 
 
 def _network(request: ProvisionRequest, settings: AwsSettings, site: Site) -> dict[str, Any]:
-    wants_efa = bool(request.group) if settings.efa is None else settings.efa
+    uses_efa = bool(request.group) if settings.efa is None else settings.efa
     groups = settings.security_groups
     cards = interfaces(request.instance_type, subnet=site.subnet, groups=groups)
-    if wants_efa and cards is not None:
+    if uses_efa and cards is not None:
         return {"NetworkInterfaces": cards}
     return {
         **({"SubnetId": site.subnet} if site.subnet else {}),

@@ -230,7 +230,7 @@ class ScenarioRunner:
         world.hosts.on_up = self._up
         world.on_stop = self._ended
         self.counter.on_unhealthy = self.driver.on_unhealthy
-        jobs.call = world.ask_jobs
+        jobs.call = world.call_jobs
         jobs.stops_work = fleet.stops_work
         jobs.speed = fleet.slowest
         jobs.on_load = self._load_changed

@@ -63,7 +63,7 @@ class SimulatedHosts:
     """Returns the labels of a node's machine, such as its rack."""
     reboot_s: tuple[float, float] = (60.0, 240.0)
     reach: Callable[[NodeId, str], Reach] | None = None
-    """Returns whether a node reaches the machine with an address; without it, nobody probes."""
+    """Returns whether a node reaches the machine with an address; without it, no probe is sent."""
     make_agent: Callable[[Machine], SimAgent] | None = None
     """Makes the agents of bought machines, instead of this class."""
     on_up: Callable[[SimAgent], None] = lambda _: None

@@ -246,7 +246,7 @@ class World:
         """Make an operator's request, and repeat it until the control plane answers."""
         return await self._ask(lambda control: request(control.fleet))
 
-    async def ask_jobs(self, request: Callable[[JobApi], Awaitable[T]]) -> T:
+    async def call_jobs(self, request: Callable[[JobApi], Awaitable[T]]) -> T:
         """Make a request to the job service, and repeat it until the control plane answers."""
         return await self._ask(lambda control: request(control.jobs))
 
@@ -327,7 +327,7 @@ class World:
         lines = [f"t={self.clock.monotonic():.1f}s control={'up' if self.control else 'down'}"]
         lines += [
             f"  {node.id}: {node.phase} {node.health} cordoned={node.cordoned} "
-            f"retiring={node.retiring} instance={node.instance} told={node.told}"
+            f"retiring={node.retiring} instance={node.instance} notified={node.notified}"
             for node in self.fleet().nodes.values()
             if not node.gone
         ]
