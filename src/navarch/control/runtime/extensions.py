@@ -356,7 +356,7 @@ async def _contained(call: Callable[[], Awaitable[T]]) -> T:
     try:
         return await call()
     except SystemExit as error:
-        raise RuntimeError(f"the call wanted to end the process: {error!r}") from error
+        raise RuntimeError(f"the call tried to end the process: {error!r}") from error
 
 
 def describe(error: BaseException) -> str:
