@@ -122,6 +122,14 @@ def test_up_keeps_the_set_up_of_a_pool_unless_it_gets_another() -> None:
     assert plan_capacity(replace(wish, setup=other), pool.offerings, pool).setup == other
 
 
+def test_up_does_not_change_the_keys_of_a_pool_of_the_file() -> None:
+    wish = Capacity(name=PoolName("simulated"), gpus=8, gpu_type="h100", own_key="ssh-rsa A")
+    pool = evolve(BY_NAME["simulated"], ssh_keys=("ops",))
+    assert plan_capacity(wish, [], pool, keep_offerings=True).ssh_keys == ("ops",)
+    with pytest.raises(InvalidError, match="ssh_keys: the keys of pool simulated are in the conf"):
+        plan_capacity(replace(wish, ssh_keys=("other",)), [], pool, keep_offerings=True)
+
+
 def test_up_respects_the_bounds_of_a_pool_of_the_file() -> None:
     pool = evolve(BY_NAME["simulated"], nodes_min=2)
 

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from navarch.cli.errors import CommandError
 from navarch.clock import SystemClock
+from navarch.core.machine_setup import is_public_key
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
 
@@ -80,6 +81,16 @@ def _insecure_tls() -> "ssl.SSLContext":
     return context
 
 
+PUBLIC_KEYS = (
+    "id_rsa.pub",
+    "id_ecdsa.pub",
+    "id_ecdsa_sk.pub",
+    "id_ed25519.pub",
+    "id_ed25519_sk.pub",
+)
+"""Names of public keys, in the order in which OpenSSH tries them."""
+
+
 class Run(Protocol):
     """Runs a coroutine to completion."""
 
@@ -132,3 +143,16 @@ class CliEnvironment:
         # The specification requires that a relative path is ignored.
         named = Path(self.environ.get("XDG_CONFIG_HOME", ""))
         return (named if named.is_absolute() else Path.home() / ".config") / "navarch"
+
+    @property
+    def public_key(self) -> str | None:
+        """The user's public SSH key: the first that `ssh` tries of those that exist."""
+        home = self.environ.get("HOME")
+        if not home:
+            return None
+        for name in PUBLIC_KEYS:
+            with suppress(OSError, UnicodeDecodeError):
+                key = Path(home, ".ssh", name).read_text(encoding="utf-8").strip()
+                if is_public_key(key) and key.isprintable():
+                    return key
+        return None

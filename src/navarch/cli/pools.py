@@ -158,7 +158,9 @@ def offering_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--label", "labels", type=label, multiple=True, help="Label of the nodes. Repeatable."
 )
-@click.option("--ssh-key", "ssh_keys", multiple=True, help="Name of an SSH key. Repeatable.")
+@click.option(
+    "--ssh-key", "ssh_keys", multiple=True, help="Public key, or name of a key. Repeatable."
+)
 @setup_options
 @click.option("--auto-replace/--no-auto-replace", default=True, help="Replace unhealthy nodes.")
 @click.option(

@@ -33,6 +33,13 @@ from navarch.ports.api import Capacity, FleetApi, PoolView, Query
     metavar="N",
     help="Launch N machines together in one network block: all or none.",
 )
+@click.option(
+    "--ssh-key",
+    "ssh_keys",
+    multiple=True,
+    metavar="KEY",
+    help="Public key, or name of a key at the cloud. Repeatable.  [default: yours, in ~/.ssh]",
+)
 @setup_options
 @click.option("--wait/--no-wait", default=False, help="Wait until all nodes are ready.")
 @timeout_option("Maximum time to wait, with --wait.  [20m]")
@@ -46,13 +53,15 @@ def up(
     region: str | None,
     spot: bool,
     gang: int | None,
+    ssh_keys: tuple[str, ...],
     setup: MachineSetup | None,
     wait: bool,
     within: timedelta | None,
 ) -> None:
     """Get GPUs: create the pool NAME, or resize it if it exists.
 
-    The number of GPUs is rounded up to whole machines of the cheapest offering that fits.
+    The number of GPUs is rounded up to whole machines of the cheapest offering that fits. Your
+    public key can log in to the machines of a new pool; see `navarch ssh`.
     """
     capacity = Capacity(
         name=PoolName(name),
@@ -63,6 +72,8 @@ def up(
         spot=spot,
         gang=gang or 0,
         setup=setup,
+        ssh_keys=ssh_keys,
+        own_key=session.environment.public_key or "",
     )
     if not wait:
         pool = session.call(lambda api: api.up(capacity))

@@ -17,6 +17,11 @@ class AgentStart(StrEnum):
     """The machine itself: its image, its container or its own user data."""
 
 
+def is_public_key(key: str) -> bool:
+    """Return True if `key` is a public SSH key, not the name of one at a cloud."""
+    return key.startswith(("ssh-", "ecdsa-", "sk-")) and " " in key
+
+
 class MachineSetup(msgspec.Struct, frozen=True, kw_only=True):
     """How the machines of a pool are set up."""
 

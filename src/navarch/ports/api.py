@@ -251,6 +251,10 @@ class Capacity:
     to whole gangs."""
     setup: MachineSetup | None = None
     """How the machines are set up; None: as the pool is now."""
+    ssh_keys: tuple[str, ...] = ()
+    """The keys that can log in to the machines; empty: as the pool is now."""
+    own_key: str = ""
+    """The public key of the requester, which a new pool gets if `ssh_keys` is empty."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

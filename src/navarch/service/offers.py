@@ -143,7 +143,13 @@ def plan_capacity(
         nodes_max = max(nodes_max, known.nodes_max)
     nodes_max = min(nodes_max, NODES_PER_POOL_MAX)
     chosen = tuple(offering for offering in fitting if offering.gpus == best.gpus)
-    blank = PoolSpec(name=capacity.name, offerings=chosen, nodes_min=nodes, nodes_max=nodes_max)
+    blank = PoolSpec(
+        name=capacity.name,
+        offerings=chosen,
+        nodes_min=nodes,
+        nodes_max=nodes_max,
+        ssh_keys=(capacity.own_key,) if capacity.own_key else (),
+    )
     spec = pool_spec(known) if known else blank
     return replace(
         spec,
@@ -153,6 +159,7 @@ def plan_capacity(
         nodes_wanted=nodes,
         gang=gang,
         setup=capacity.setup or spec.setup,
+        ssh_keys=capacity.ssh_keys or spec.ssh_keys,
     )
 
 
@@ -162,6 +169,11 @@ def _resize(capacity: Capacity, pool: Pool) -> PoolSpec:
         raise InvalidError(
             f"setup: the set-up of pool {capacity.name} is in the configuration file of the "
             "server; change it there"
+        )
+    if capacity.ssh_keys:
+        raise InvalidError(
+            f"ssh_keys: the keys of pool {capacity.name} are in the configuration file of the "
+            "server; change them there"
         )
     best = _requested_offering(capacity, pool)
     gang = capacity.gang or pool.gang

@@ -111,9 +111,13 @@ def test_a_deleted_pool_is_gone(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_request_for_gpus_creates_a_pool(protocol: str) -> None:
     async def story(fleet: FleetApi, _doors: LocalApi) -> None:
-        pool = await fleet.up(Capacity(name=TRAINING, gpus=12, gpu_type="h100"))
+        wish = Capacity(name=TRAINING, gpus=12, gpu_type="h100", own_key="ssh-rsa AAAA me")
+        pool = await fleet.up(wish)
         assert pool.size == 2
         assert pool.spec.offerings[0].gpu_type == "h100"
+        assert pool.spec.ssh_keys == ("ssh-rsa AAAA me",)
+        pool = await fleet.up(replace(wish, ssh_keys=("laptop", "desktop")))
+        assert pool.spec.ssh_keys == ("laptop", "desktop")
 
     run_story(protocol, story)
 

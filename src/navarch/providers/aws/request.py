@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from navarch.core.errors import RejectedError
+from navarch.core.machine_setup import is_public_key
 from navarch.core.ownership import CLUSTER, POOL
 from navarch.core.records import evolve
 from navarch.core.user_data import multipart
@@ -42,7 +43,7 @@ def run_instances(
     """
     assert len(request.token) <= TOKEN_MAX, request.token
     # EC2 key pairs by name, and public keys that are written out.
-    names = [key for key in request.ssh_keys if " " not in key.strip()]
+    names = [key for key in request.ssh_keys if not is_public_key(key.strip())]
     public_keys = [key.strip() for key in request.ssh_keys if key not in names]
     if len(names) > 1:
         raise RejectedError(

@@ -12,6 +12,7 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceCheck, InstanceStatus
 from navarch.core.launch import Offering
+from navarch.core.machine_setup import is_public_key
 from navarch.core.ownership import TOKEN
 from navarch.ports.clock import Clock
 from navarch.ports.provider import ProvisionRequest
@@ -19,7 +20,6 @@ from navarch.providers.lambdalabs.account import Json, LambdaAccount
 from navarch.providers.lambdalabs.refusals import not_found
 from navarch.providers.lambdalabs.translation import (
     check_request,
-    is_public_key,
     key_material,
     key_name,
     launch_body,

@@ -69,16 +69,11 @@ def check_request(request: ProvisionRequest, ssh_keys: Sequence[str]) -> None:
         raise CapacityError("Lambda does not report which machines are close together")
     if len(ssh_keys) != 1:
         raise RejectedError(
-            f"Lambda needs exactly one SSH key per machine, not {len(ssh_keys)}: set ssh_keys of "
-            "the pool, or ssh_key of the provider, to one name or public key"
+            f"Lambda needs exactly one SSH key per machine, not {len(ssh_keys)}: pass one to "
+            "`navarch up --ssh-key`, or set ssh_keys of the pool or ssh_key of the provider"
         )
     if len(request.user_data.encode()) > USER_DATA_BYTES_MAX:
         raise RejectedError("Lambda takes at most 1 MB of user data")
-
-
-def is_public_key(key: str) -> bool:
-    """Return True if `key` is a public key, not the name of one."""
-    return key.startswith(("ssh-", "ecdsa-", "sk-")) and " " in key
 
 
 def key_material(public_key: str) -> str:

@@ -868,7 +868,7 @@ class Update(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., events: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeView, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ...) -> None: ...
 
 class Capacity(_message.Message):
-    __slots__ = ("name", "gpus", "gpu_type", "provider", "region", "spot", "gang", "setup")
+    __slots__ = ("name", "gpus", "gpu_type", "provider", "region", "spot", "gang", "setup", "ssh_keys", "own_key")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -877,6 +877,8 @@ class Capacity(_message.Message):
     SPOT_FIELD_NUMBER: _ClassVar[int]
     GANG_FIELD_NUMBER: _ClassVar[int]
     SETUP_FIELD_NUMBER: _ClassVar[int]
+    SSH_KEYS_FIELD_NUMBER: _ClassVar[int]
+    OWN_KEY_FIELD_NUMBER: _ClassVar[int]
     name: str
     gpus: int
     gpu_type: str
@@ -885,7 +887,9 @@ class Capacity(_message.Message):
     spot: bool
     gang: int
     setup: MachineSetup
-    def __init__(self, name: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., spot: _Optional[bool] = ..., gang: _Optional[int] = ..., setup: _Optional[_Union[MachineSetup, _Mapping]] = ...) -> None: ...
+    ssh_keys: _containers.RepeatedScalarFieldContainer[str]
+    own_key: str
+    def __init__(self, name: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., spot: _Optional[bool] = ..., gang: _Optional[int] = ..., setup: _Optional[_Union[MachineSetup, _Mapping]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., own_key: _Optional[str] = ...) -> None: ...
 
 class Why(_message.Message):
     __slots__ = ("about", "state", "steps")
