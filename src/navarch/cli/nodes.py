@@ -28,7 +28,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
 from navarch.ports.access import AccessApi, NodeLogin
 from navarch.ports.agents import JoinApi
-from navarch.ports.api import FleetApi, NodeView, Query
+from navarch.ports.api import FleetApi, NodeDetail, NodeView, Query
 
 STALE = timedelta(minutes=2)
 """A node without a heartbeat for this long may be offline and ignore commands."""
@@ -235,7 +235,7 @@ def ssh(
 
     Port, user and key come from the server's inventory or pool, unless options set them.
     """
-    view, login = session.call(lambda api: _find_login(api, NodeId(node)))
+    detail, login = session.call(lambda api: _find_login(api, NodeId(node)))
     if login.simulated:
         raise CommandError(
             f"node {node} is simulated: there is no machine to log in to", NOT_ALLOWED
@@ -248,31 +248,38 @@ def ssh(
     words += ["-i", key] if key else []
     words += ["-p", str(port or login.port)] if port or login.port != SSH_PORT else []
     # The address comes from a cloud; after `--` ssh cannot parse it as an option.
-    words += ["--", _address(view, private=private or login.private_address), *command]
+    words += ["--", _address(detail, private=private or login.private_address), *command]
     try:
         session.environment.execute(words)
     except FileNotFoundError as error:
         raise CommandError("ssh not found; install the OpenSSH client") from error
 
 
-async def _find_login(api: FleetApi, node: NodeId) -> tuple[NodeView, NodeLogin]:
-    view = (await api.get_node(node)).node
+async def _find_login(api: FleetApi, node: NodeId) -> tuple[NodeDetail, NodeLogin]:
+    detail = await api.get_node(node)
     try:
         login = await api.get_login(node) if isinstance(api, AccessApi) else NodeLogin()
     except NotFoundError:
         login = NodeLogin()  # The server is older than this command line.
-    return view, login
+    return detail, login
 
 
-def _address(node: NodeView, *, private: bool) -> str:
+def _address(detail: NodeDetail, *, private: bool) -> str:
+    node = detail.node
     found = node.private_address if private else node.public_address or node.private_address
-    if not found:
-        raise CommandError(
-            f"node {node.id} has no {'private ' if private else ''}address: "
-            f"it is {status_word(node).lower()}",
-            NOT_ALLOWED,
-        )
-    return found
+    is_self_registered = node.instance is None and node.registered_at is not None
+    if not found and detail.inventory is not None and (private or is_self_registered):
+        found = detail.inventory.internal_ip
+    if found:
+        return found
+    if is_self_registered:
+        raise CommandError(f"node {node.id} has no address: its agent reports none", NOT_ALLOWED)
+    raise CommandError(
+        f"node {node.id} has no {'private ' if private else ''}address yet: it is "
+        f"{status_word(node).lower()}. Try again in a minute; see how far it is: "
+        f"navarch why {node.id}",
+        NOT_ALLOWED,
+    )
 
 
 @click.command("join-token", cls=Command)

@@ -5,8 +5,11 @@ import json
 import pytest
 from cli_fleet import FleetCli, running_fleet
 
+from navarch.app.control_plane import Plane
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
+from navarch.core.instance import Inventory
+from navarch.ports.agents import Registration
 
 
 def with_two_nodes(fleet: FleetCli) -> None:
@@ -168,6 +171,21 @@ def test_ssh_uses_the_public_address_and_passes_the_command() -> None:
     ]
 
 
+def test_ssh_uses_the_address_that_the_agent_of_a_self_registered_node_reports() -> None:
+    hosts = {"rack-1": Inventory(internal_ip="10.1.0.1"), "rack-2": Inventory()}
+    with running_fleet() as fleet:
+        control = fleet.world.control
+        assert isinstance(control, Plane)
+        for name, inventory in hosts.items():
+            host = Registration(node=NodeId(name), boot_id="1", inventory=inventory)
+            fleet.runner.run(control.agents.register(host))
+        assert fleet.run("ssh rack-1").exit_code == 0
+        nowhere = fleet.run("ssh rack-2")
+
+    assert fleet.cli.executed == [["ssh", "--", "10.1.0.1"]]
+    assert "its agent reports none" in nowhere.stderr
+
+
 def test_ssh_to_a_node_without_an_address_explains_why() -> None:
     with running_fleet() as fleet:
         fleet.run("up --gpus 8 --type h100 --name demo")
@@ -175,4 +193,7 @@ def test_ssh_to_a_node_without_an_address_explains_why() -> None:
         result = fleet.run("ssh demo-0")
 
     assert result.exit_code == 4
-    assert result.stderr == "Error: node demo-0 has no address: it is requested\n"
+    assert result.stderr == (
+        "Error: node demo-0 has no address yet: it is requested. Try again in a minute; "
+        "see how far it is: navarch why demo-0\n"
+    )

@@ -62,7 +62,7 @@ QUIET = timedelta(minutes=1)
 """Between listings while no change is expected."""
 
 BUSY = timedelta(seconds=10)
-"""Between listings while a machine is expected to appear or to disappear."""
+"""Between listings while a machine is expected to appear, to get an address or to disappear."""
 
 
 PROMPT = timedelta(seconds=2)
@@ -94,7 +94,7 @@ class InventoryController(Controller):
         self._observations = observations
         self._hook = hook
         self._expected: dict[NodeId, None] = {}
-        """The nodes of machines that are expected to appear or to disappear."""
+        """The nodes of machines that are expected to appear, get an address or disappear."""
         nodes = list(store.fleet().nodes.values())
         self._diff = ListingDiff(provider.name, nodes)
         for node in nodes:
@@ -164,20 +164,33 @@ class InventoryController(Controller):
             self._note_expected(node)
         for node in committed.forgotten:
             self._expected.pop(node.id, None)
-        if any(self._expects_change(node) for _, node in committed.moved):
+        if any(
+            self._expects_change(node) or self._has_come_up(before, node)
+            for before, node in committed.moved
+        ):
             self.queue.add_by(self._provider.name, self._clock.now() + PROMPT)
 
     def _note_expected(self, node: Node) -> None:
         launch, phase = node.launch, node.phase
         is_launching = launch is not None and launch.open and not node.gone
-        if is_launching or phase is Phase.TERMINATING:
+        if is_launching or phase in (Phase.BOOTING, Phase.TERMINATING):
             self._expected[node.id] = None
         else:
             self._expected.pop(node.id, None)
 
     def _expects_change(self, node: Node) -> bool:
-        """Return whether the machine of `node` is about to appear here, or to disappear."""
-        if node.gone or node.launch is None or node.provider != self._provider.name:
+        """Return whether the machine of `node` is about to appear, get an address or disappear."""
+        launch = node.launch
+        if node.gone or launch is None or node.provider != self._provider.name:
             return False
-        is_unsure = node.launch.open and node.launch.token in self._observations.unsure_since
-        return node.phase is Phase.TERMINATING or is_unsure
+        is_unsure = launch.open and launch.token in self._observations.unsure_since
+        has_address = launch.public_address or launch.private_address
+        needs_address = node.phase is Phase.BOOTING and not has_address
+        return node.phase is Phase.TERMINATING or is_unsure or needs_address
+
+    def _has_come_up(self, before: Node | None, node: Node) -> bool:
+        """Return whether `node` has just booted, and has no public address yet."""
+        if node.launch is None or node.launch.public_address:
+            return False
+        booted = before is not None and before.phase is Phase.BOOTING and node.phase is Phase.READY
+        return booted and node.provider == self._provider.name
