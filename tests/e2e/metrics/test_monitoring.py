@@ -1,25 +1,20 @@
 """The dashboard, the alert rules and the page of metrics, with a real server and Prometheus."""
 
 import json
-import os
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.support.fleet_process import FleetProcess, free_port
+from tests.support.fleet_process import FleetProcess
 from tests.support.metrics_page import ROOT, rows
+from tests.support.prometheus import PROMETHEUS, Prometheus
 
 from navarch.core.ids import NodeId
 from navarch.core.recovery import CommandKind
-
-PROMETHEUS = os.environ.get("NAVARCH_PROMETHEUS") or shutil.which("prometheus")
 
 pytestmark = [
     pytest.mark.long,
@@ -63,43 +58,6 @@ def query(url: str, target: dict[str, Any], since: float) -> Sequence[Any]:
 def has_number(series: dict[str, Any]) -> bool:
     values = series.get("values") or [series["value"]]
     return any(value != "NaN" for _, value in values)
-
-
-class Prometheus:
-    """A real Prometheus that scrapes one server every second, with the alert rules."""
-
-    def __init__(self, home: Path, target: str) -> None:
-        assert PROMETHEUS is not None
-        self.url = f"http://127.0.0.1:{free_port()}"
-        shipped = ROOT / "deploy" / "prometheus"
-        config = (shipped / "prometheus.yml").read_text("utf-8")
-        config = config.replace("localhost:50051", target).replace("15s", "1s")
-        (home / "prometheus.yml").write_text(config)
-        shutil.copy(shipped / "rules.yml", home)
-        command = [
-            PROMETHEUS,
-            f"--config.file={home / 'prometheus.yml'}",
-            f"--storage.tsdb.path={home / 'data'}",
-            f"--web.listen-address={self.url.removeprefix('http://')}",
-        ]
-        with (home / "log").open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        with urlopen(f"{self.url}/api/v1/{path}") as reply:
-            return json.load(reply)["data"]
-
-    def value(self, expression: str) -> float | None:
-        """Return the value of a query that has one."""
-        found = self.get(f"query?{urlencode({'query': expression})}")["result"]
-        return float(found[0]["value"][1]) if found else None
-
-    def is_scraping(self) -> bool:
-        try:
-            targets = self.get("targets")["activeTargets"]
-        except OSError:
-            return False
-        return [each["health"] for each in targets] == ["up"]
 
 
 @pytest.fixture(scope="module")
