@@ -16,7 +16,11 @@ SHELL = ("console", "sh", "hidden")
 
 ENDLESS = "runs until interrupted"
 CLOUD = "needs an account at a cloud"
+IN_QUICKSTART = "run in tests/e2e/quickstart"
 NOT_RUN = {
+    "README.md: echo": IN_QUICKSTART,
+    "README.md: export NAVARCH_AUTH_TOKEN": IN_QUICKSTART,
+    "README.md: navarch": IN_QUICKSTART,
     "README.md: make": "the fleet of `make serve` runs beside this test, which `make test` starts",
     "docs/guides/agent.md: navarch agent": ENDLESS,
     "docs/guides/bring-up.md: navarch logs": "needs machines that are set up over SSH",

@@ -40,6 +40,8 @@ class LocalLambda:
     boot_s: float = 240.0
     lag_s: float = 0.0
     """How long a new machine is missing from listings."""
+    linger_s: float = 60.0
+    """How long a terminated machine stays in listings."""
     paced: bool = True
     """True if the account's rate limits are enforced."""
     machines: list[LambdaMachine] = field(default_factory=list)
@@ -63,6 +65,13 @@ class LocalLambda:
 
     def reclaim(self, machine: LambdaMachine) -> None:
         machine.ended_s = self.now_s()
+
+    def has_booted(self, machine: LambdaMachine) -> bool:
+        return self.now_s() >= machine.launched_s + self.boot_s
+
+    def address_of(self, machine: LambdaMachine) -> str:
+        """Return the public address of a machine that has booted."""
+        return f"198.51.100.{7 + self.machines.index(machine) % 200}"
 
     def answer(self, request: HttpRequest) -> HttpResponse:
         if request.headers.get("authorization") != f"Bearer {KEY}":
@@ -102,7 +111,7 @@ class LocalLambda:
             machine
             for machine in self.machines
             if now >= machine.launched_s + self.lag_s
-            and (machine.ended_s is None or now < machine.ended_s + 60.0)
+            and (machine.ended_s is None or now < machine.ended_s + self.linger_s)
         ]
 
     def _launch(self, body: bytes) -> HttpResponse:
@@ -193,7 +202,7 @@ class LocalLambda:
 
     def _instance(self, machine: LambdaMachine) -> models.Instance:
         request = machine.request
-        booted = self.now_s() >= machine.launched_s + self.boot_s
+        booted = self.has_booted(machine)
         status = models.InstanceStatus.ACTIVE if booted else models.InstanceStatus.BOOTING
         if machine.id in self.unhealthy:
             status = models.InstanceStatus.UNHEALTHY
@@ -211,7 +220,7 @@ class LocalLambda:
                 migrate=can, rebuild=can, restart=can, cold_reboot=can, terminate=can
             ),
             name=request.name,
-            ip="198.51.100.7" if booted else UNSET,
+            ip=self.address_of(machine) if booted else UNSET,
             private_ip="10.19.0.7" if booted else UNSET,
             tags=[models.TagEntry(key=t.key, value=t.value) for t in request.tags or ()],
         )

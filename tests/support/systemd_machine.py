@@ -51,6 +51,7 @@ class SystemdMachine:
     """A running machine."""
 
     def __init__(self, pid: int) -> None:
+        self.pid = pid
         self._enter = ["nsenter", f"--target={pid}", "--mount", "--pid", "--net", "--root", "--wd"]
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
