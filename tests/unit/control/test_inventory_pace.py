@@ -96,6 +96,12 @@ class Site:
         assert due is not None
         return due - self.clock.now()
 
+    async def note(self) -> None:
+        """Change the record of the node, as progress of its boot does."""
+        fleet = self.store.fleet()
+        node = evolve(fleet.nodes[NAME], cordoned="for a test")
+        await self.store.commit(Change(nodes=[node]), based_on=fleet.revision)
+
     async def register(self) -> None:
         fleet = self.store.fleet()
         node = evolve(fleet.nodes[NAME], phase=Phase.READY, registered_at=self.clock.now())
@@ -123,6 +129,15 @@ def test_machines_are_listed_often_until_a_booting_one_has_an_address() -> None:
         assert site.address == "198.51.100.7"
         await site.list()
         assert site.pause == QUIET
+
+    run(Phase.BOOTING, story)
+
+
+def test_commits_while_a_machine_boots_bring_its_listing_no_closer_than_that() -> None:
+    async def story(site: Site) -> None:
+        await site.list()
+        await site.note()
+        assert site.pause == BUSY
 
     run(Phase.BOOTING, story)
 

@@ -164,11 +164,19 @@ class InventoryController(Controller):
             self._note_expected(node)
         for node in committed.forgotten:
             self._expected.pop(node.id, None)
-        if any(
-            self._expects_change(node) or self._has_come_up(before, node)
-            for before, node in committed.moved
-        ):
-            self.queue.add_by(self._provider.name, self._clock.now() + PROMPT)
+        pauses = [self._pause_after(before, node) for before, node in committed.moved]
+        soonest = min((pause for pause in pauses if pause is not None), default=None)
+        if soonest is not None:
+            self.queue.add_by(self._provider.name, self._clock.now() + soonest)
+
+    def _pause_after(self, before: Node | None, node: Node) -> timedelta | None:
+        """Return how soon a listing should confirm the change of a node; None if it needs none."""
+        if self._has_come_up(before, node):
+            return PROMPT
+        if not self._expects_change(node):
+            return None
+        # Clouds report addresses some seconds after the launch, and many machines may boot.
+        return BUSY if self._needs_address(node) else PROMPT
 
     def _note_expected(self, node: Node) -> None:
         launch, phase = node.launch, node.phase
@@ -184,9 +192,14 @@ class InventoryController(Controller):
         if node.gone or launch is None or node.provider != self._provider.name:
             return False
         is_unsure = launch.open and launch.token in self._observations.unsure_since
-        has_address = launch.public_address or launch.private_address
-        needs_address = node.phase is Phase.BOOTING and not has_address
-        return node.phase is Phase.TERMINATING or is_unsure or needs_address
+        return node.phase is Phase.TERMINATING or is_unsure or self._needs_address(node)
+
+    def _needs_address(self, node: Node) -> bool:
+        """Return whether the machine of `node` boots, and its provider has reported no address."""
+        launch = node.launch
+        if launch is None or node.phase is not Phase.BOOTING:
+            return False
+        return not (launch.public_address or launch.private_address)
 
     def _has_come_up(self, before: Node | None, node: Node) -> bool:
         """Return whether `node` has just booted, and has no public address yet."""
