@@ -147,6 +147,40 @@ async def dead_switch(stage: Stage) -> None:
     await stage.play(events, until_s=4 * HOUR_S)
 
 
+async def half_switch(stage: Stage) -> None:
+    """Let a few ports of a switch fail. One works again within minutes, the others after hours.
+
+    The first one may fail again and again until the switch is mended. All machines behind it work.
+    Elsewhere, one dies.
+    """
+    chance = stage.chance
+    behind = stage.in_rack(rack_of(stage))
+    some = chance.sample(behind, chance.choice((2, 2, 3)))
+    feed = stage.labels(some[0])[FEED]
+    dead = chance.choice([node for node in stage.nodes if stage.labels(node)[FEED] != feed])
+    stopped_within_s = chance.choice((5.0, 5 * MINUTE_S))
+    events: list[Event] = [
+        (chance.uniform(0.0, stopped_within_s), partial(stage.isolate, node)) for node in some
+    ]
+    mended_s = 0.0
+    for node in some[1:]:
+        back_s = chance.uniform(0.5, 8.0) * HOUR_S
+        events.append((back_s, partial(stage.reconnect, node)))
+        mended_s = max(mended_s, back_s)
+    at_s = stopped_within_s
+    for _ in range(chance.choice((1, 1, 5, 10))):
+        back_s = at_s + chance.uniform(2.0, 30.0) * MINUTE_S
+        events.append((min(back_s, mended_s), partial(stage.reconnect, some[0])))
+        at_s = back_s + chance.uniform(2.0, 30.0) * MINUTE_S
+        if at_s >= mended_s:
+            break
+        events.append((at_s, partial(stage.isolate, some[0])))
+    events.append((mended_s, partial(stage.reconnect, some[0])))
+    died_s = chance.uniform(0.0, 2 * HOUR_S)
+    events.append((died_s, partial(stage.kill, dead, must_be_found=True)))
+    await stage.play(events, until_s=9 * HOUR_S)
+
+
 # A falsely fatal check
 
 
@@ -345,6 +379,7 @@ STORIES: dict[str, Story] = {
     "cut-link-10%": Story(play=partial(cut_link, share=0.1), figures=FOUND, is_checked=False),
     "cut-link-40%": Story(play=partial(cut_link, share=0.4), figures=FOUND, is_checked=False),
     "dead-switch": Story(play=dead_switch, figures=(Figure.NOTHING_SOUND,), is_checked=False),
+    "half-switch": Story(play=half_switch, figures=FOUND, is_checked=False),
     "check-213": Story(play=partial(false_check, share=213 / 288, per_rack=None), figures=COSTLY),
     "check-77": Story(play=partial(false_check, share=77 / 288, per_rack=7), figures=COSTLY),
     "two-drivers": Story(play=two_drivers, figures=COSTLY),

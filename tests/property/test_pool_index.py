@@ -167,7 +167,7 @@ UNSEEN: dict[str, object] = {
     "labels": {"rack": "r1"},
     "machine": "a key",
     "overridden_at": NOW,
-    "last_silence": Silence(since=NOW, until=NOW),
+    "past_silences": (Silence(since=NOW, until=NOW),),
     "mark": Mark(provider=ProviderName("sim"), instance=InstanceId("i-1")),
     "testimonies": (Testimony(witness="provider/sim", alive=None, reason="running", since=NOW),),
     "recovery": RecoveryId("r-1"),

@@ -36,6 +36,8 @@ from navarch.sim.world.world import World
 from navarch.testing.worlds import NOW, a_node
 
 SEEDS = (9101, 9102)
+HALF_SWITCHES = (9103, 9105, 9112)
+"""In each, two sound machines were destroyed while two nodes were doubted for two hours only."""
 DRIVER = "570.86.10"
 
 
@@ -222,6 +224,14 @@ def test_no_machine_behind_a_dead_switch_is_destroyed(seed: int) -> None:
     run = play("dead-switch", 96, seed)
     assert run.error == ""
     assert run.sound_destroyed == 0
+
+
+@pytest.mark.parametrize("seed", HALF_SWITCHES)
+def test_no_machine_behind_a_half_broken_switch_is_destroyed(seed: int) -> None:
+    run = play("half-switch", 96, seed)
+    assert run.error == ""
+    assert run.sound_destroyed == 0
+    assert max(at_s or 1e9 for at_s in run.treated_after_s) <= PROVEN_WITHIN_S
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -13,7 +13,7 @@ from navarch.core.errors import TransientError
 from navarch.core.fleet import Change
 from navarch.core.health import HEARTBEAT, CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node
+from navarch.core.node import PAST_SILENCES_MAX, Node
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.core.recovery import ALERT_ONLY, Remediation
@@ -48,6 +48,16 @@ def events(world: World, node: NodeId) -> list[str]:
     about = f"node/{node}"
     found = [event for _, events in world.recorded for event in events if event.about == about]
     return [event.reason for event in found if event.kind == "node.testimony"]
+
+
+def test_the_last_silences_of_a_node_are_remembered() -> None:
+    node = a_node("a")
+    for hour in range(PAST_SILENCES_MAX + 1):
+        node, _ = with_results(node, [SILENT], now=NOW + timedelta(hours=hour))
+        node, _ = with_results(node, [BACK], now=NOW + timedelta(hours=hour, minutes=5))
+    hours = range(1, PAST_SILENCES_MAX + 1)
+    assert [x.since for x in node.past_silences] == [NOW + timedelta(hours=hour) for hour in hours]
+    assert node.past_silences[0].until == NOW + timedelta(hours=1, minutes=5)
 
 
 @pytest.mark.parametrize("seed", range(5))

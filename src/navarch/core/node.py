@@ -134,6 +134,10 @@ class Retirement(msgspec.Struct, frozen=True, kw_only=True):
     """When that was decided; None in records of earlier versions."""
 
 
+PAST_SILENCES_MAX = 16
+"""How many silences of a node are remembered: a loose cable interrupts it again and again."""
+
+
 class Silence(msgspec.Struct, frozen=True, kw_only=True):
     """A time without reports of a node that reported again."""
 
@@ -229,8 +233,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The deferred action of automation, if there is one."""
     testimonies: tuple[Testimony, ...] = ()
     """What witnesses report about it while its agent is silent; empty once it reports again."""
-    last_silence: Silence | None = None
-    """When it last stopped reporting for too long and came back."""
+    past_silences: tuple[Silence, ...] = ()
+    """When it stopped reporting for too long and came back; the last ones, oldest first."""
     mark: Mark | None = None
     """The mark of its adopted machine; after a release, until the provider has removed it."""
     overridden_at: datetime | None = None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from itertools import islice
+from itertools import islice, product
 from zlib import crc32
 
 import msgspec
@@ -22,7 +22,12 @@ from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.witness import Reach, Testimony
-from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of, describe
+from navarch.fleet.disruption.governor.attributes import (
+    NARROW_PLACES,
+    Attribute,
+    attributes_of,
+    describe,
+)
 from navarch.fleet.disruption.governor.outage import TOGETHER
 from navarch.fleet.silence import is_known_to_work
 from navarch.ports.witness import Observation
@@ -44,9 +49,6 @@ CONSIDERED_MAX = 64
 
 SHARED = ("rack", "switch")
 """The attributes that a silent node and the nodes near it have in common, as far as it has them."""
-
-AFFECTED = ("rack", "switch", "nvlink", "network_path", "power_feed")
-"""The places whose machines can lose their network or power together."""
 
 DOUBTED_FOR = timedelta(hours=2)
 """How long the silence of a node that is gone is evidence against the network of its place."""
@@ -229,15 +231,15 @@ def unexplained_silences(
         if node.gone and now > silence.since + DOUBTED_FOR:
             continue
         for attribute in attributes_of(node):
-            if attribute[0] in AFFECTED:
+            if attribute[0] in NARROW_PLACES:
                 found.setdefault(attribute, set()).add(name)
-    for attribute, name in _stopped_as_others(returned, showing, now=now):
+    for attribute, name in _stopped_as_others(returned, showing):
         found.setdefault(attribute, set()).add(name)
     return found
 
 
 def _stopped_as_others(
-    returned: Iterable[Node], showing: Mapping[NodeId, tuple[Node, Condition]], *, now: datetime
+    returned: Iterable[Node], showing: Mapping[NodeId, tuple[Node, Condition]]
 ) -> Iterator[tuple[Attribute, NodeId]]:
     """Yield the places and names of nodes that stopped with a silent one there and came back."""
     stopped_at: dict[Attribute, list[datetime]] = {}
@@ -245,12 +247,10 @@ def _stopped_as_others(
         for attribute in () if node.gone else attributes_of(node):
             stopped_at.setdefault(attribute, []).append(silence.since)
     for node in returned:
-        past = node.last_silence
-        if past is None or now > past.until + DOUBTED_FOR:
-            continue
         for attribute in attributes_of(node):
-            others = stopped_at.get(attribute, ()) if attribute[0] in AFFECTED else ()
-            if any(abs(at - past.since) <= TOGETHER for at in others):
+            others = stopped_at.get(attribute, ()) if attribute[0] in NARROW_PLACES else ()
+            pairs = product(others, node.past_silences)
+            if any(abs(at - past.since) <= TOGETHER for at, past in pairs):
                 yield attribute, node.id
 
 

@@ -7,7 +7,18 @@ from datetime import datetime
 from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.health import BOOT, CHECK_VERSION, CheckResult, Health
 from navarch.core.instance import Inventory
-from navarch.core.node import AGENT, CHECK_TRAIT, DRIVER, IMAGE, KERNEL, LINK, Node, Silence, Trait
+from navarch.core.node import (
+    AGENT,
+    CHECK_TRAIT,
+    DRIVER,
+    IMAGE,
+    KERNEL,
+    LINK,
+    PAST_SILENCES_MAX,
+    Node,
+    Silence,
+    Trait,
+)
 from navarch.core.records import evolve
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.fleet.silence import heartbeat_condition
@@ -35,8 +46,8 @@ def with_results(
     after = evolve(node, conditions=conditions, health=health, vouched_boot=boot)
     silence = heartbeat_condition(node)
     if silence is not None and heartbeat_condition(after) is None:
-        past = Silence(since=silence.since, until=now)
-        after = evolve(after, testimonies=(), last_silence=past)
+        past = (*node.past_silences, Silence(since=silence.since, until=now))
+        after = evolve(after, testimonies=(), past_silences=past[-PAST_SILENCES_MAX:])
     reason = explain(conditions) if conditions else "every check passes"
     return after, [_event(after, f"{after.health}: {reason}", now, because=because)]
 

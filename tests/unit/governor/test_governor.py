@@ -380,10 +380,42 @@ def test_a_node_that_fell_silent_when_another_machine_ended_is_doubted() -> None
 def test_a_node_that_fell_silent_with_one_that_reports_again_is_doubted() -> None:
     nodes = fleet(288)
     stopped_at = NOW - timedelta(minutes=20)
-    nodes[0] = evolve(nodes[0], last_silence=Silence(since=stopped_at, until=NOW))
+    nodes[0] = evolve(nodes[0], past_silences=(Silence(since=stopped_at, until=NOW),))
     nodes[1] = mute_since(nodes[1], stopped_at + timedelta(seconds=20))
     assert passed(decide(nodes)) == []
     assert passed(decide(nodes, now=stopped_at + timedelta(hours=3))) == ["training-1"]
+
+
+@pytest.mark.parametrize("place", ["rack", "switch", "power_feed", "network_path"])
+def test_two_nodes_of_a_rack_that_stop_together_are_doubted_until_they_report(place: str) -> None:
+    nodes = fleet(288)
+    nodes[:18] = [evolve(node, labels={place: "r1"}) for node in nodes[:18]]
+    stopped_at, a_day = NOW - timedelta(minutes=20), NOW + timedelta(days=1)
+    nodes[1] = mute_since(nodes[1], stopped_at + timedelta(seconds=20))
+    returned = evolve(nodes[0], past_silences=(Silence(since=stopped_at, until=NOW),))
+    assert passed(decide([returned, *nodes[1:]], now=a_day)) == []
+    assert passed(decide([mute_since(nodes[0], stopped_at), *nodes[1:]], now=a_day)) == []
+    assert passed(decide(nodes, now=a_day)) == ["training-1"]
+
+
+def test_a_node_is_doubted_though_the_one_that_stopped_with_it_stopped_again_since() -> None:
+    nodes = fleet(288)
+    first, later = NOW - timedelta(hours=9), NOW - timedelta(hours=3)
+    past = [Silence(since=x, until=x + timedelta(minutes=5)) for x in (first, later)]
+    nodes[0] = evolve(nodes[0], labels={"rack": "r1"}, past_silences=tuple(past))
+    nodes[1] = mute_since(evolve(nodes[1], labels={"rack": "r1"}), first)
+    assert passed(decide(nodes)) == []
+    nodes[0] = evolve(nodes[0], past_silences=(past[1],))
+    assert passed(decide(nodes)) == ["training-1"]
+
+
+def test_a_node_that_stops_twice_is_no_outage() -> None:
+    nodes = fleet(288)
+    first = NOW - timedelta(minutes=30)
+    past = Silence(since=first, until=first + timedelta(minutes=2))
+    node = evolve(nodes[1], labels={"rack": "r1"}, past_silences=(past,))
+    nodes[1] = mute_since(node, first + timedelta(minutes=5))
+    assert passed(decide(nodes)) == ["training-1"]
 
 
 def test_short_silences_that_are_common_do_not_excuse_a_dead_node_elsewhere() -> None:
@@ -391,7 +423,7 @@ def test_short_silences_that_are_common_do_not_excuse_a_dead_node_elsewhere() ->
     for i in range(2, 32):
         since = NOW - timedelta(minutes=30) * (i - 1)
         past = Silence(since=since, until=since + timedelta(minutes=4))
-        nodes[i] = evolve(nodes[i], last_silence=past)
+        nodes[i] = evolve(nodes[i], past_silences=(past,))
     nodes[1] = mute_since(nodes[1], NOW - timedelta(minutes=20))
     assert passed(decide(nodes)) == ["training-1"]
 

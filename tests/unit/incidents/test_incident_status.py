@@ -123,7 +123,7 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "probes": True,
         "testimonies": (Testimony(witness="w", alive=None, reason="running", since=NOW),),
         "overridden_at": NOW,
-        "last_silence": Silence(since=NOW, until=NOW),
+        "past_silences": (Silence(since=NOW, until=NOW),),
         "mark": Mark(provider=ProviderName("sim"), instance=InstanceId("i-1")),
     }
     seen = {"conditions", "recovery", "retiring", "held"}

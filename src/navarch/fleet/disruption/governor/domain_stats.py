@@ -120,7 +120,7 @@ class DomainStats:
 
         Spot machines may end at any time.
         """
-        if node.last_silence is not None:
+        if node.past_silences:
             self.returned[node.id] = node
         is_decided = node.retiring is not None and node.retiring.decided_at is not None
         is_spot = node.place is not None and node.place.spot

@@ -11,8 +11,10 @@ from datetime import datetime, timedelta
 
 from navarch.core.disruption import DAY
 from navarch.core.health import HEARTBEAT, Health
+from navarch.core.ids import NodeId
 from navarch.core.node import LINK, Node
 from navarch.fleet.disruption.governor.attributes import (
+    NARROW_PLACES,
     PLACES,
     Attribute,
     describe,
@@ -35,7 +37,8 @@ SILENT_PER_NODE_DAY = 0.001
 
 PAIR_MAX = timedelta(hours=2)
 """How long two nodes are doubted for stopping together, or one of them after the other has reported
-again: it may be a coincidence."""
+again, if they share no place smaller than a zone or block: it may be a coincidence. Two nodes of
+one rack that stop together are rarely dead both, and are doubted until they report."""
 
 KINDS = ("pool", "provider", "fleet", LINK, *PLACES)
 """The attributes with which nodes can lose their connection together."""
@@ -72,19 +75,19 @@ def find_outages(stats: DomainStats, *, now: datetime) -> Mapping[Attribute, Out
         is_doubted = name in stats.unwell and node.counts and not is_proven_dead(node)
         for scope in stats.attributes[name]:
             if scope[0] in KINDS:
-                silent.setdefault(scope, []).append(_Stop(silence.since, is_doubted=is_doubted))
+                stop = _Stop(name, silence.since, is_doubted=is_doubted)
+                silent.setdefault(scope, []).append(stop)
     for name, node in stats.ended.items():
         # Its provider ended it before its silence was noticed.
         for scope in stats.attributes[name]:
             if scope in silent:
-                silent[scope].append(_Stop(node.since))
+                silent[scope].append(_Stop(name, node.since))
     returned: dict[Attribute, list[_Stop]] = {}
     for name, node in stats.returned.items():
-        assert node.last_silence is not None, name
+        past = [_Stop(name, each.since, over_at=each.until) for each in node.past_silences]
         for scope in stats.attributes[name]:
             if scope in silent:
-                stop = _Stop(node.last_silence.since, over_at=node.last_silence.until)
-                returned.setdefault(scope, []).append(stop)
+                returned.setdefault(scope, []).extend(past)
     found = {}
     with_returns = SILENT_PER_NODE_DAY + _returns_per_node_day(stats, now)
     for scope, stops in silent.items():
@@ -93,8 +96,8 @@ def find_outages(stats: DomainStats, *, now: datetime) -> Mapping[Attribute, Out
         all_stops = stops + returned.get(scope, [])
         if doubted and (
             NODES_MIN <= doubted > SHARE_MAX * nodes
-            or _stopped_together(stops, nodes, SILENT_PER_NODE_DAY, now)
-            or _stopped_together(all_stops, nodes, with_returns, now)
+            or _stopped_together(scope, stops, nodes, SILENT_PER_NODE_DAY, now)
+            or _stopped_together(scope, all_stops, nodes, with_returns, now)
         ):
             found[scope] = Outage(scope=scope, silent=doubted, nodes=nodes)
     return found
@@ -104,6 +107,7 @@ def find_outages(stats: DomainStats, *, now: datetime) -> Mapping[Attribute, Out
 class _Stop:
     """A moment at which a node stopped reporting."""
 
+    node: NodeId
     at: datetime
     is_doubted: bool = False
     """Whether it may work: it is silent, and no witness proves it dead."""
@@ -113,7 +117,7 @@ class _Stop:
 
 def _returns_per_node_day(stats: DomainStats, now: datetime) -> float:
     """Return how often nodes stopped reporting for a while lately; an outage counts once."""
-    past = [x.last_silence for x in stats.returned.values() if x.last_silence is not None]
+    past = [silence for node in stats.returned.values() for silence in node.past_silences]
     pauses, last = 0, None
     for since in sorted(each.since for each in past if each.until > now - DAY):
         if last is None or since > last + TOGETHER:
@@ -122,11 +126,12 @@ def _returns_per_node_day(stats: DomainStats, now: datetime) -> float:
 
 
 def _stopped_together(
-    stops: Iterable[_Stop], nodes: int, per_node_day: float, now: datetime
+    scope: Attribute, stops: Iterable[_Stop], nodes: int, per_node_day: float, now: datetime
 ) -> bool:
     """Return whether a doubted node stopped with so many others that they share a reason for it.
 
-    `per_node_day` is the rate at which nodes stop for reasons of their own.
+    `per_node_day` is the rate at which nodes stop for reasons of their own. A node that stopped
+    several times counts once.
     """
     found = sorted(stops, key=lambda stop: stop.at)
     moments = [stop.at for stop in found]
@@ -136,10 +141,12 @@ def _stopped_together(
         first = bisect_left(moments, stop.at - TOGETHER)
         end = bisect_right(moments, stop.at + TOGETHER)
         together = max(
-            bisect_right(moments, moments[j] + TOGETHER, hi=end) - j for j in range(first, i + 1)
+            len({x.node for x in found[j : bisect_right(moments, moments[j] + TOGETHER, hi=end)]})
+            for j in range(first, i + 1)
         )
         last_sign = max(each.over_at or stop.at for each in found[first:end])
-        if together == NODES_MIN and now >= last_sign + PAIR_MAX:
+        may_be_chance = together == NODES_MIN and scope[0] not in NARROW_PLACES
+        if may_be_chance and now >= last_sign + PAIR_MAX:
             continue
         chance = chance_of(together, nodes=nodes, within=TOGETHER, per_node_day=per_node_day)
         if together >= NODES_MIN and chance < CHANCE_MAX:
