@@ -8,6 +8,7 @@ from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.nodes import NODES, for_each_node
 from navarch.cli.options import label, reason_option
 from navarch.cli.output import Output
+from navarch.cli.printing import echo
 from navarch.cli.render.nodes import render_nodes
 from navarch.cli.session import Session, with_session
 from navarch.core.ids import PoolName
@@ -57,7 +58,7 @@ def adopt(
     )
     if session.output is Output.TABLE:
         for node in found:
-            click.echo(f"Node {node.id} belongs to pool {pool}, with {node.instance}")
+            echo(f"Node {node.id} belongs to pool {pool}, with {node.instance}")
     else:
         session.show(list(found), lambda canvas: render_nodes(found, canvas))
 

@@ -15,6 +15,7 @@ from navarch.agent.replay import LoopClock, ScaledTimeLoop
 from navarch.agent.replay import replay as play
 from navarch.agent.transport import open_link
 from navarch.cli.agent import kernel_boot_id
+from navarch.cli.printing import echo, escaped
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.health import Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -53,9 +54,7 @@ def record(file: Path, seconds: float, interval: float) -> None:
     clock = SystemClock()
     gpus, log = NvmlGpus(clock), open_kmsg(clock)
     if log is None:
-        click.echo(
-            "Warning: cannot read the kernel log; the recording has no kernel messages.", err=True
-        )
+        echo("Warning: cannot read the kernel log; the recording has no kernel messages.", err=True)
     try:
         with file.open("wb") as out:
             recorder = Recorder(clock, gpus, log, out.write, boot_id=kernel_boot_id())
@@ -64,7 +63,7 @@ def record(file: Path, seconds: float, interval: float) -> None:
         gpus.close()
         if log is not None:
             log.close()
-    click.echo(f"{recorder.records} records in {file}", err=True)
+    echo(f"{recorder.records} records in {file}", err=True)
 
 
 async def _record(recorder: Recorder, *, seconds: float, interval: float) -> None:
@@ -112,7 +111,7 @@ async def _replay(recording: Recording, server: str | None, node: NodeId) -> Non
     host = SimulatedHost(clock, entropy, node, boot=recording.boot_id)
     event_sources = await play(clock, entropy, recording, link, host, standard_checks(), node=node)
     for source in event_sources.sources():
-        click.echo(
+        echo(
             f"{source.name}: {source.events} events in {source.lines} sightings, "
             f"{source.missed} missed",
             err=True,
@@ -147,7 +146,7 @@ class PrintingLink:
         for result in report.results:
             if result.lasting or result.health is not Health.HEALTHY:
                 line = {"t": t, "node": node, **msgspec.to_builtins(result)}
-                click.echo(msgspec.json.encode(line))
+                echo(escaped(msgspec.json.encode(line).decode()))
         return None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:

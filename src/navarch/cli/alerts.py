@@ -10,6 +10,7 @@ from navarch.cli.completion import complete_pool
 from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.options import duration
 from navarch.cli.output import Output
+from navarch.cli.printing import echo
 from navarch.cli.render.table import Canvas, Column, age, printable, render_table, timestamp
 from navarch.cli.session import Session, with_session
 from navarch.core.alert import AlertSilence
@@ -115,7 +116,7 @@ def test(session: Session, channel: str) -> None:
     author = _user(session)
     answer = session.call(lambda api: alert_api(api).send_test(channel, author=author))
     if session.output is Output.TABLE:
-        click.echo(f"Channel {channel} accepted the test: {printable(answer)}")
+        echo(f"Channel {channel} accepted the test: {printable(answer)}")
         return
     session.show({"channel": channel, "answer": answer}, lambda _: "")
 

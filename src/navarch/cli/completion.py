@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 from navarch.cli.commands import Command
 from navarch.cli.options import global_options
 from navarch.cli.output import list_all
+from navarch.cli.printing import echo
 from navarch.cli.session import Session, get_session, with_session
 from navarch.core.errors import NavarchError
 from navarch.core.version import VERSION
@@ -34,7 +35,7 @@ def completion(context: click.Context, shell: str) -> None:
     script_class = get_completion_class(shell)
     assert script_class is not None, shell
     root = context.find_root().command
-    click.echo(script_class(root, {}, "navarch", "_NAVARCH_COMPLETE").source())
+    echo(script_class(root, {}, "navarch", "_NAVARCH_COMPLETE").source())
 
 
 async def _list_nodes(api: FleetApi) -> list[str]:

@@ -12,6 +12,7 @@ from navarch.cli.commands import Group
 from navarch.cli.credentials import as_environment, read_credentials, write_credentials
 from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output
+from navarch.cli.printing import echo
 from navarch.cli.session import Session, with_session
 
 
@@ -132,12 +133,12 @@ def _store(
     if endpoint:
         fields = {**fields, "endpoint": endpoint.rstrip("/")}
     if check:
-        click.echo(session.environment.check(provider, fields))
+        echo(session.environment.check(provider, fields))
     directory = session.environment.config_dir
     before = read_credentials(directory)
     changed = replace(before, providers={**before.providers, provider: fields})
     path = write_credentials(directory, changed)
-    click.echo(f"Credentials for {provider} stored in {path}. Use them with: navarch serve")
+    echo(f"Credentials for {provider} stored in {path}. Use them with: navarch serve")
 
 
 @config.command("set-token")
@@ -150,7 +151,7 @@ def set_token(session: Session, token_file: TextIO | None) -> None:
     before = read_credentials(directory)
     changed = replace(before, tokens={**before.tokens, session.server: token})
     path = write_credentials(directory, changed)
-    click.echo(f"Token for {session.server} stored in {path}")
+    echo(f"Token for {session.server} stored in {path}")
 
 
 def _secret(file: TextIO | None, name: str) -> str:

@@ -6,6 +6,7 @@ from decimal import Decimal
 import click
 
 from navarch.cli.output import list_all
+from navarch.cli.printing import echo
 from navarch.cli.render.nodes import status_word
 from navarch.cli.render.table import count, price, printable
 from navarch.cli.session import Session
@@ -38,13 +39,13 @@ def _ask(nodes: Sequence[NodeView], question: str) -> None:
     if not staying:
         return
     for node in staying[:NAMES_MAX]:
-        click.echo(f"  {node.id}: {_describe(node)}", err=True)
+        echo(f"  {node.id}: {_describe(node)}", err=True)
     if len(staying) > NAMES_MAX:
-        click.echo(f"  and {len(staying) - NAMES_MAX} more", err=True)
+        echo(f"  and {len(staying) - NAMES_MAX} more", err=True)
     gpus = sum(node.gpus for node in staying)
     cost = sum((node.price_per_hour for node in staying), Decimal(0))
     total = f"{count(len(staying), 'node')} with {count(gpus, 'GPU')}, {price(cost)}/h"
-    click.echo(f"This drains and terminates {total}.", err=True)
+    echo(f"This drains and terminates {total}.", err=True)
     click.confirm(question, abort=True, err=True)
 
 

@@ -7,6 +7,7 @@ import click
 from navarch.cli.commands import Command
 from navarch.cli.options import When, resolve_when, since_option
 from navarch.cli.output import Output, list_all_events, render_data, render_line
+from navarch.cli.printing import echo
 from navarch.cli.render.events import render_event, render_events
 from navarch.cli.session import Session, with_session
 from navarch.core.event import Recorded, Subject
@@ -104,8 +105,8 @@ async def _follow(
 
 def _print(session: Session, entry: Recorded) -> None:
     if session.output is Output.TABLE:
-        click.echo(render_event(entry, session.canvas()))
+        echo(render_event(entry, session.canvas()))
     elif session.output is Output.NAME:
-        click.echo(render_data(entry, session.output))
+        echo(render_data(entry, session.output))
     else:
-        click.echo(render_line(entry))
+        echo(render_line(entry))

@@ -9,6 +9,7 @@ from navarch.cli.completion import complete_node, complete_pool
 from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.options import reason_option
 from navarch.cli.output import Output
+from navarch.cli.printing import echo
 from navarch.cli.render.table import Canvas, Column, age, count, printable, render_table
 from navarch.cli.session import Session, with_session
 from navarch.core.ids import NodeId, PoolName
@@ -65,7 +66,7 @@ def release_held(
         ]
         if waiting:
             for words in dict.fromkeys(each.held.because for each in waiting):
-                click.echo(f"Held: {printable(words)}")
+                echo(f"Held: {printable(words)}")
             nodes_waiting = count(len(waiting), "node")
             click.confirm(
                 f"Run the held actions of {nodes_waiting} in pool {name} now?", abort=True
@@ -74,9 +75,9 @@ def release_held(
     found = session.call(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
     if session.output is Output.TABLE:
         for each in found:
-            click.echo(f"Node {each.node} released: {each.held.action}")
+            echo(f"Node {each.node} released: {each.held.action}")
         if not found:
-            click.echo(f"Pool {name} released: it launches and replaces machines again")
+            echo(f"Pool {name} released: it launches and replaces machines again")
         return
     session.show(found, lambda canvas: render_held(found, canvas))
 

@@ -11,6 +11,7 @@ from navarch.cli.commands import Command
 from navarch.cli.completion import complete_node
 from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.output import render_data
+from navarch.cli.printing import one_line
 from navarch.cli.session import Session, with_session
 from navarch.core.bringup import BringUpLog
 from navarch.core.errors import InvalidError, NotFoundError
@@ -116,4 +117,4 @@ def _table(notes: Sequence[EvidenceNote]) -> str:
         f"{note.why}"
         for note in notes
     ]
-    return "\n".join(lines) or "No evidence found"
+    return "\n".join(map(one_line, lines)) or "No evidence found"

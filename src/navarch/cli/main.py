@@ -16,6 +16,7 @@ from navarch.cli.errors import (
     describe_error,
     first_cause,
 )
+from navarch.cli.printing import echo
 from navarch.core.version import VERSION
 
 FLEET, NODES, POOLS, HISTORY, SETUP, PROCESSES = (
@@ -102,7 +103,7 @@ class Program(LazyGroup):
             error.show()
             sys.exit(BAD_USAGE if isinstance(error, click.UsageError) else FAILED)
         except (click.Abort, KeyboardInterrupt):
-            click.echo(err=True)
+            echo(err=True)
             sys.exit(INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - last resort before a traceback
             sys.exit(_report(error, arguments))
@@ -137,5 +138,5 @@ def _report(error: Exception, arguments: list[str]) -> int:
     # click drops colours when standard error is not a terminal.
     no_color = "--no-color" in arguments or bool(os.environ.get("NO_COLOR"))
     title = click.style("Error:", fg="red")
-    click.echo(f"{title} {failure}", err=True, color=False if no_color else None)
+    echo(f"{title} {failure}", err=True, color=False if no_color else None)
     return failure.code

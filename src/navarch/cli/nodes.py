@@ -18,6 +18,7 @@ from navarch.cli.options import (
     status_option,
 )
 from navarch.cli.output import Output, list_all, render_data
+from navarch.cli.printing import echo
 from navarch.cli.render.nodes import render_node, render_nodes, status_word
 from navarch.cli.render.table import duration
 from navarch.cli.session import Session, with_session
@@ -184,15 +185,15 @@ def for_each_node(
                 failure = describe_error(error)
                 codes.append(failure.code)
                 text = str(failure)
-                click.echo(f"Error: {text if name in text else f'{name}: {text}'}", err=True)
+                echo(f"Error: {text if name in text else f'{name}: {text}'}", err=True)
             else:
                 if session.output is Output.TABLE:
                     text = outcome if isinstance(outcome, str) else outcome(done[-1])
-                    click.echo(f"Node {name} {text}")
+                    echo(f"Node {name} {text}")
 
     session.call(act_on_all)
     if session.output is not Output.TABLE:
-        click.echo(render_data(done, session.output))
+        echo(render_data(done, session.output))
     return codes[0] if codes else 0
 
 
@@ -204,11 +205,11 @@ async def _warn_if_stale(session: Session, api: FleetApi, name: NodeId) -> None:
     last = detail.node.last_heartbeat
     if last is None:
         if detail.node.status not in (None, NodeStatus.TERMINATED):
-            click.echo(f"Warning: node {name} has never sent a heartbeat", err=True)
+            echo(f"Warning: node {name} has never sent a heartbeat", err=True)
         return
     silent = session.clock.now() - last
     if silent > STALE:
-        click.echo(
+        echo(
             f"Warning: node {name} last heartbeat was {duration(silent)} ago (may be offline)",
             err=True,
         )

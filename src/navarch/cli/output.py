@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from navarch.cli.errors import CommandError
+from navarch.cli.printing import escaped, visible
 from navarch.core.event import Recorded, Subject
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Page, PoolView, Query
 
@@ -35,7 +36,7 @@ def render_data(value: object, output: Output) -> str:
         return "\n".join(map(_name, value if isinstance(value, list | tuple) else [value]))
     if output is Output.YAML:
         return _yaml(as_data(value))
-    return json.dumps(as_data(value), indent=2, ensure_ascii=False)
+    return escaped(json.dumps(as_data(value), indent=2, ensure_ascii=False))
 
 
 def _name(item: object) -> str:
@@ -56,7 +57,7 @@ def _name(item: object) -> str:
 
 def render_line(value: object) -> str:
     """Return `value` as JSON on one line, for streams."""
-    return json.dumps(as_data(value), ensure_ascii=False)
+    return escaped(json.dumps(as_data(value), ensure_ascii=False))
 
 
 def _plain(value: object) -> object:
@@ -73,6 +74,8 @@ def _yaml(data: object) -> str:
     # The C dumper is ten times as fast, but not always built.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    if visible(text) != text:
+        text = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=False)
     return text.rstrip("\n")
 
 

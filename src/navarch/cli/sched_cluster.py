@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from navarch.cli.commands import Command
+from navarch.cli.printing import echo
 from navarch.cli.render.why import explanation_to_dict, format_explanation
 from navarch.cli.session import Session, with_session
 from navarch.clock import SystemClock
@@ -52,7 +53,7 @@ def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None
         loaded = load_any(read_document(file.read_bytes()), case)
     text = dump_snapshot(_seeded(loaded, seed))
     if output is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
 
@@ -64,7 +65,7 @@ def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None
 @CHECK
 def replay(file: Path, case: str | None, seed: int | None, *, check: bool) -> None:
     """Print the decisions for FILE as JSON with a digest. The result is deterministic."""
-    click.echo(json.dumps(render_results(_run(file, case, seed, check=check)), indent=1))
+    echo(json.dumps(render_results(_run(file, case, seed, check=check)), indent=1))
 
 
 @click.command()
@@ -77,10 +78,10 @@ def plan(file: Path, case: str | None, seed: int | None, *, check: bool, as_json
     """Show the decisions for the cluster in FILE, and why jobs stay pending."""
     results = _run(file, case, seed, check=check, stopwatch=SystemClock().monotonic)
     if as_json:
-        click.echo(json.dumps(render_results(results), indent=1))
+        echo(json.dumps(render_results(results), indent=1))
     else:
         plans = {name: render_plan(result) for name, result in results.items()}
-        click.echo("\n\n".join(f"{name}\n{text}" if name else text for name, text in plans.items()))
+        echo("\n\n".join(f"{name}\n{text}" if name else text for name, text in plans.items()))
 
 
 @click.command()
@@ -102,9 +103,9 @@ def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_j
             found = [why_job(loaded.cluster, loaded.config, job)]
     if as_json:
         plain = [explanation_to_dict(each) for each in found]
-        click.echo(json.dumps(plain if job is None else plain[0], indent=1))
+        echo(json.dumps(plain if job is None else plain[0], indent=1))
     else:
-        click.echo("\n\n\n".join(map(format_explanation, found)) or "No pending jobs")
+        echo("\n\n\n".join(map(format_explanation, found)) or "No pending jobs")
 
 
 @click.command()
@@ -117,9 +118,9 @@ def conformance(context: click.Context, file: Path, *, as_json: bool) -> None:
         results = list(run_cases(read_document(file.read_bytes())))
     if as_json:
         rows = [{"id": r.id, "passed": r.passed, "why": r.why} for r in results]
-        click.echo(json.dumps({"cases": rows}, indent=1))
+        echo(json.dumps({"cases": rows}, indent=1))
     else:
-        click.echo(render_cases(results))
+        echo(render_cases(results))
     if not all(result.passed for result in results):
         context.exit(1)
 

@@ -20,6 +20,7 @@ from navarch.catalogue.machines import all_machines
 from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import first_cause
+from navarch.cli.printing import echo
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.config.config import REACHABLE, unreachable_clouds
 from navarch.config.kinds import url_remedy
@@ -113,21 +114,21 @@ def serve(
     try:
         config = read()
         for warning in (*config.warnings, *refused_urls(config), *without_agents(config)):
-            click.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
         server = Server(config, folder, standby=_print_standby if standby else None)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(server, read, folder))
     except ConfigError as error:
-        click.echo(f"{error}", err=True)
+        echo(f"{error}", err=True)
         sys.exit(2)
     except NavarchError as error:
-        click.echo(f"navarch serve: {error}", err=True)
+        echo(f"navarch serve: {error}", err=True)
         sys.exit(1)
 
 
 def _print_standby(folder: str) -> None:
-    click.echo(f"navarch {VERSION} is on standby: another server uses {folder}")
+    echo(f"navarch {VERSION} is on standby: another server uses {folder}")
 
 
 async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None:
@@ -136,7 +137,7 @@ async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None
     try:
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(
-                server.run(lambda running: click.echo(render_banner(running, folder)))
+                server.run(lambda running: echo(render_banner(running, folder)))
             )
             reloading = tasks.create_task(_reload(server, read, reloads))
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -158,11 +159,9 @@ async def _reload(server: Server, read: Callable[[], Config], wanted: asyncio.Ev
         try:
             change = await server.reload(read())
         except NavarchError as error:
-            click.echo(
-                f"configuration not reloaded, the previous one stays in force:\n{error}", err=True
-            )
+            echo(f"configuration not reloaded, the previous one stays in force:\n{error}", err=True)
         else:
-            click.echo(f"configuration reloaded: {change}")
+            echo(f"configuration reloaded: {change}")
 
 
 def render_banner(running: Running, folder: Path) -> str:

@@ -14,6 +14,7 @@ from navarch.cli.credentials import read_credentials
 from navarch.cli.environment import CliEnvironment, Target, Terminal
 from navarch.cli.options import GlobalOptions, global_options
 from navarch.cli.output import Output, render_data
+from navarch.cli.printing import echo
 from navarch.cli.render.table import Canvas
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
@@ -110,10 +111,10 @@ class Session:
     def show(self, answer: object, render: Callable[[Canvas], str]) -> None:
         """Print `answer`: rendered as text, or as JSON, YAML or names."""
         if self.output is Output.TABLE:
-            click.echo(render(self.canvas()))
+            echo(render(self.canvas()))
         else:
             text = render_data(answer, self.output)
-            click.echo(text, nl=bool(text))
+            echo(text, nl=bool(text))
 
     def show_call(
         self, request: Callable[[FleetApi], Awaitable[T]], render: Callable[[T, Canvas], str]

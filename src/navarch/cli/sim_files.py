@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-import click
 import yaml
 
 from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output, list_all, list_all_events
+from navarch.cli.printing import echo
 from navarch.cli.render.sim import nodes_of, render_comparison, render_outcome, render_scenarios
 from navarch.cli.session import Session
 from navarch.cli.sim_run import quiet_logs, write_file
@@ -115,11 +115,11 @@ def validate_files(paths: Sequence[Path]) -> int:
         try:
             scenario = load_scenario(path)
         except ConfigError as error:
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
             code = FAILED
             continue
         nodes, events = nodes_of(scenario), len(scenario.events)
-        click.echo(
+        echo(
             f"{path}: {scenario.name} is valid: {nodes} nodes, {events} events, "
             f"{len(scenario.assertions)} assertions"
         )
@@ -133,7 +133,7 @@ def list_files(session: Session, folder: Path) -> None:
     files = sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")])
     found = [(path, _try(path)) for path in files]
     if session.output is Output.TABLE:
-        click.echo(render_scenarios(found, session.canvas()))
+        echo(render_scenarios(found, session.canvas()))
         return
     rows = [
         {
@@ -167,13 +167,13 @@ def new_file(name: str, kind: str) -> None:
         raise CommandError(f"{path} already exists; choose another name") from error
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
-    click.echo(f"Wrote {path}. Run it: navarch sim run {path}")
+    echo(f"Wrote {path}. Run it: navarch sim run {path}")
 
 
 def report_file(outcome: Path, page: Path) -> None:
     """Write the HTML report of an outcome."""
     write_file(page, render_html(load_outcome(outcome)).encode())
-    click.echo(f"Wrote {page}")
+    echo(f"Wrote {page}")
 
 
 def compare_files(
@@ -207,7 +207,7 @@ def replay_file(session: Session, path: Path) -> int:
     if after.trace == before.trace:
         return 0 if after.passed else FAILED
     version = "" if before.version == after.version else f" (by version {before.version})"
-    click.echo(
+    echo(
         f"The result differs from {path}{version}: trace {after.trace}, was {before.trace}. "
         f"Compare them: navarch sim compare {path} ...",
         err=True,
@@ -248,7 +248,7 @@ def record_fleet(
     if config is None:
         usual = render_duration(timing.heartbeat_interval)
         lines.append(f"Assuming heartbeats every {usual}; pass --config for the real interval.")
-    click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
+    echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
 
 
 def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: timedelta) -> None:
@@ -276,7 +276,7 @@ def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: time
             lines.append(f"Left out: {found.too_late} jobs after {render_duration(lasts)}.")
         if found.shares:
             lines.append(f"Rounded up: {found.shares} jobs that shared a GPU have one each.")
-    click.echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
+    echo("\n".join([*lines, f"Run it: navarch sim run {scenario}"]))
 
 
 def _write_scenario(path: Path, plain: object) -> None:

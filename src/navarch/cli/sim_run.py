@@ -12,6 +12,7 @@ import structlog
 from navarch.cli.environment import Target
 from navarch.cli.errors import FAILED, CommandError
 from navarch.cli.output import Output, render_data
+from navarch.cli.printing import echo
 from navarch.cli.render.sim import nodes_of, render_outcome, render_seeds
 from navarch.cli.render.table import Canvas
 from navarch.cli.session import Session
@@ -114,7 +115,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 def _show(session: Session, answer: object, render: Callable[[Canvas], str], *, json: bool) -> None:
     if json:
-        click.echo(render_data(answer, Output.JSON))
+        echo(render_data(answer, Output.JSON))
     else:
         session.show(answer, render)
 

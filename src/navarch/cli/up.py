@@ -10,6 +10,7 @@ from navarch.cli.confirm import confirm_deletion, yes_option
 from navarch.cli.errors import CommandError
 from navarch.cli.options import setup_options, timeout_option
 from navarch.cli.output import list_all
+from navarch.cli.printing import echo
 from navarch.cli.render.pools import offer
 from navarch.cli.render.table import count, exact_duration, price
 from navarch.cli.session import WAIT_TIMEOUT, Session, with_session
@@ -90,7 +91,7 @@ async def _up_and_wait(
     session: Session, api: FleetApi, capacity: Capacity, limit: timedelta
 ) -> PoolView:
     requested = await api.up(capacity)
-    click.echo(_describe_request(requested), err=True)
+    echo(_describe_request(requested), err=True)
     name = capacity.name
     with explain_interrupt(
         f"No longer waiting. The server still brings up pool {name}. "

@@ -10,6 +10,7 @@ import click
 
 from navarch.cli.errors import UNREACHABLE, describe_error
 from navarch.cli.output import Output, list_all, render_line
+from navarch.cli.printing import echo, visible
 from navarch.cli.render.pools import render_changes, render_progress
 from navarch.cli.render.table import Canvas, count
 from navarch.cli.session import Session
@@ -119,7 +120,7 @@ def live_display(*, live: bool, err: bool = False) -> Iterator[Callable[[str], N
     console = Console(stderr=err, highlight=False, soft_wrap=True)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as picture:
         yield lambda text: picture.update(
-            Text.from_ansi(text, no_wrap=True, overflow="crop"), refresh=True
+            Text.from_ansi(visible(text), no_wrap=True, overflow="crop"), refresh=True
         )
 
 
@@ -128,7 +129,7 @@ def _append(*, err: bool) -> Callable[[str], None]:
 
     def show(text: str) -> None:
         if last != [text]:
-            click.echo(text if not last else f"\n{text}", err=err)
+            echo(text if not last else f"\n{text}", err=err)
             last[:] = [text]
 
     return show
@@ -218,7 +219,7 @@ def explain_interrupt(text: str) -> Iterator[None]:
         yield
     except asyncio.CancelledError:
         # Click ends the line.
-        click.echo(f"\n{text}", err=True, nl=False)
+        echo(f"\n{text}", err=True, nl=False)
         raise
 
 
@@ -227,7 +228,7 @@ def _append_line() -> Show:
 
     def show(_headline: str, nodes: list[NodeView]) -> None:
         for line in render_changes(before, nodes):
-            click.echo(line, err=True)
+            echo(line, err=True)
         before.clear()
         before.update({node.id: node for node in nodes})
 

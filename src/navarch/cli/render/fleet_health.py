@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from navarch.cli.printing import one_line
 from navarch.cli.render.events import render_events, render_incidents, render_recent
 from navarch.cli.render.pools import render_pools
 from navarch.cli.render.table import (
@@ -169,7 +170,7 @@ def render_health(found: NodeHealth, canvas: Canvas) -> str:
         blocks.append(_gpu_table(found.gpus, canvas))
     if found.others:
         lines = (f"  {c.check}: {c.reason} ({age(c.since, canvas.now)})" for c in found.others)
-        blocks.append("\n".join(["Machine:", *lines]))
+        blocks.append("\n".join(["Machine:", *map(one_line, lines)]))
     if found.history:
         blocks.append("\n".join(["History:", render_events(found.history, canvas)]))
     return "\n\n".join(blocks)

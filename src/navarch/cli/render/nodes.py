@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from navarch.agent.recording import Scan, ScannedGpu
+from navarch.cli.printing import one_line
 from navarch.cli.render.table import (
     COLORS,
     Canvas,
@@ -100,7 +101,7 @@ def render_node(detail: NodeDetail, canvas: Canvas) -> str:
         body = [f"  {line}" for line in block]
         if body:
             lines += [f"{heading}:", *body]
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:

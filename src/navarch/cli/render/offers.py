@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
+from navarch.cli.printing import one_line
 from navarch.cli.render.table import (
     COLORS,
     Canvas,
@@ -127,7 +128,7 @@ def render_instance(instance: InstanceView, canvas: Canvas) -> str:
     labels = sorted(instance.labels.items())
     if labels:
         lines += ["Labels:", *(f"  {key}: {word}" for key, word in labels)]
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))
 
 
 def _facts(instance: InstanceView, canvas: Canvas) -> Iterator[tuple[str, str]]:
