@@ -11,7 +11,7 @@ import msgspec
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
-from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote
+from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote, inflated
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuError, GpuReader
@@ -113,4 +113,4 @@ def pack(parts: dict[str, Any]) -> bytes:
 
 def unpack(evidence: Evidence) -> Mapping[str, Any]:
     """Return the parts of a bundle."""
-    return msgspec.json.decode(gzip.decompress(evidence.content), type=dict[str, Any])
+    return msgspec.json.decode(inflated(evidence), type=dict[str, Any])

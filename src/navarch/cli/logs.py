@@ -1,6 +1,5 @@
 """`navarch logs` and `navarch evidence`: records of one machine."""
 
-import gzip
 import hashlib
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ from navarch.cli.session import Session, with_session
 from navarch.core.bringup import BringUpLog
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import NodeId
-from navarch.core.incident import Evidence, EvidenceNote
+from navarch.core.incident import Evidence, EvidenceNote, inflated
 from navarch.ports.api import FleetApi
 from navarch.ports.evidence import EvidenceApi
 from navarch.ports.shell import BringUpApi
@@ -108,7 +107,7 @@ def _archive(api: FleetApi) -> EvidenceApi:
 def _content(found: Evidence) -> object:
     if hashlib.sha256(found.content).hexdigest() != found.note.sha256:
         raise InvalidError(f"evidence {found.note.id} is damaged: its SHA-256 does not match")
-    return msgspec.json.decode(gzip.decompress(found.content))
+    return msgspec.json.decode(inflated(found))
 
 
 def _table(notes: Sequence[EvidenceNote]) -> str:

@@ -1,11 +1,13 @@
 """Incidents: faults with everything that was observed of them, and bundles of evidence."""
 
+import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
+from navarch.core.errors import InvalidError
 from navarch.core.ids import IncidentId, NodeId, PoolName
 
 SILENCE = timedelta(seconds=180)
@@ -105,6 +107,9 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 CONTENT_BYTES_MAX = 700_000
 """The limit of a compressed bundle: it is sent in one request of at most a megabyte."""
 
+INFLATED_BYTES_MAX = 4_000_000
+"""The limit of an inflated bundle. Agents leave out log lines above two megabytes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceNote:
@@ -125,3 +130,20 @@ class Evidence:
 
     note: EvidenceNote
     content: bytes
+
+
+def inflated(evidence: Evidence) -> bytes:
+    """Return the JSON of a bundle; raise InvalidError if it is too large or damaged.
+
+    The sender chooses what a bundle inflates to, a thousand times its size at worst.
+    """
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        plain = inflater.decompress(evidence.content, INFLATED_BYTES_MAX)
+    except zlib.error as error:
+        raise InvalidError(f"evidence {evidence.note.id} is not gzip: {error}") from error
+    if not inflater.eof:
+        raise InvalidError(
+            f"evidence {evidence.note.id} is cut off, or larger than {INFLATED_BYTES_MAX} bytes"
+        )
+    return plain

@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import quote
 
 from navarch.control.runtime.controller import retried
 from navarch.core.bringup import BringUpLog
@@ -9,13 +11,17 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError, U
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote
+from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote, inflated
+from navarch.core.limits import REASON_LENGTH
 from navarch.core.ownership import Joiner, join_token, read_join_token
 from navarch.core.records import evolve
 from navarch.ports.clock import Clock
 from navarch.ports.evidence import Archive
 from navarch.ports.shell import BringUpLogs
 from navarch.ports.store import Store
+
+ID_LENGTH_MAX = 200
+"""The longest name of a bundle: it is part of a URL and the name of a file."""
 
 
 class JoinService:
@@ -104,13 +110,18 @@ class EvidenceService:
         note = evidence.note
         if note.node not in self._store.fleet().nodes:
             raise NotFoundError(f"no node {note.node}")
-        if not note.id or len(note.id) > 100:
-            raise InvalidError("a bundle needs a unique name of at most 100 characters")
+        if not note.id or len(quote(note.id, safe="")) > ID_LENGTH_MAX:
+            raise InvalidError(
+                f"a bundle needs a unique name of at most {ID_LENGTH_MAX} characters, each that "
+                "is not a letter, a digit or one of `_.-~` counted as it is written in a URL"
+            )
         if len(evidence.content) > CONTENT_BYTES_MAX:
             raise InvalidError(f"a bundle may have at most {CONTENT_BYTES_MAX} bytes")
         if hashlib.sha256(evidence.content).hexdigest() != note.sha256:
             raise InvalidError("the content does not match the checksum of the bundle")
-        await self._archive.keep(evidence)
+        inflated(evidence)
+        note = replace(note, why=REASON_LENGTH.cut(note.why))
+        await self._archive.keep(replace(evidence, note=note))
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the bundles of a node, newest first, also of a node that is gone."""

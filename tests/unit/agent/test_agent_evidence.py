@@ -1,6 +1,7 @@
 """Evidence: collected at detection, stored on disk, delivered to the control plane and shown."""
 
 import asyncio
+import gzip
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,8 @@ from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
-from navarch.core.incident import Evidence, EvidenceNote
+from navarch.core.incident import INFLATED_BYTES_MAX, Evidence, EvidenceNote
+from navarch.core.limits import REASON_LENGTH
 from navarch.core.recovery import CommandKind
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
@@ -199,11 +201,35 @@ def test_the_archive_keeps_the_latest_bundles_of_each_node(kind: str, tmp_path: 
         notes = await archive.list(NODE)
         assert [note.id for note in notes[:2]] == ["e/22", "e/21"]
         assert len(notes) == ARCHIVED_MAX
-        assert (await archive.get(NODE, "e/21")).content == b"content"
+        assert (await archive.get(NODE, "e/21")).content == gzip.compress(b"{}")
         with pytest.raises(NotFoundError):
             await archive.get(NODE, "e/1")
         assert [note.id for note in await archive.list(NodeId("../n"))] == ["other"]
         assert await archive.list(NodeId("nobody")) == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("e" * 200, True), ("e" * 201, False), ("é" * 33, True), ("é" * 34, False), ("", False)],
+)
+def test_a_bundle_is_refused_if_its_name_is_too_long_for_a_file(
+    name: str, *, kept: bool, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        local = build_local_api()
+        node = await local.register("é" * 42)
+        service = EvidenceService(local.store, FolderArchive(tmp_path, InlineOffload()))
+        bundle = a_bundle(name, node=node)
+        bundle = replace(bundle, note=replace(bundle.note, why="w" * 100_000))
+        if not kept:
+            with pytest.raises(InvalidError, match="unique name"):
+                await service.report_evidence(bundle)
+            return
+        await service.report_evidence(bundle)
+        (note,) = await service.list_evidence(node)
+        assert (note.id, len(note.why)) == (name, REASON_LENGTH.most)
 
     asyncio.run(main())
 
@@ -223,6 +249,11 @@ def test_the_control_plane_refuses_a_bundle_that_does_not_match_its_note() -> No
         assert [note.id for note in await service.list_evidence(node)] == ["e"]
         with pytest.raises(InvalidError):
             await service.report_evidence(replace(good, content=b"other"))
+        bomb = gzip.compress(b"[]," * INFLATED_BYTES_MAX)
+        note = replace(good.note, id="bomb", sha256=hashlib.sha256(bomb).hexdigest())
+        with pytest.raises(InvalidError, match="larger than"):
+            await service.report_evidence(Evidence(note=note, content=bomb))
+        assert [note.id for note in await service.list_evidence(node)] == ["e"]
 
     asyncio.run(main())
 
@@ -271,7 +302,7 @@ def test_a_finding_that_recurs_later_gets_another_bundle() -> None:
 
 
 def a_bundle(name: str, *, node: str = NODE, at: datetime = NOW) -> Evidence:
-    content = b"content"
+    content = gzip.compress(b"{}")
     note = EvidenceNote(
         id=name,
         node=NodeId(node),

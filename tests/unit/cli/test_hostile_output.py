@@ -1,4 +1,4 @@
-"""What a machine sends cannot control the terminal of an operator."""
+"""What a machine sends cannot control the terminal of an operator, or exhaust its memory."""
 
 import ast
 import gzip
@@ -12,13 +12,14 @@ import yaml
 from cli_views import ACTIVE, NOW, XID
 
 import navarch.cli
-from navarch.cli.logs import _table
+from navarch.cli.logs import _content, _table
 from navarch.cli.output import Output, render_data, render_line
 from navarch.cli.printing import echo, one_line, visible
 from navarch.cli.render.fleet_health import NodeHealth, render_health
 from navarch.cli.render.nodes import render_node
 from navarch.cli.render.table import COLORS, Canvas, colored
-from navarch.core.incident import Evidence, EvidenceNote
+from navarch.core.errors import InvalidError
+from navarch.core.incident import INFLATED_BYTES_MAX, Evidence, EvidenceNote
 from navarch.core.records import evolve
 from navarch.ports.api import NodeDetail
 
@@ -114,3 +115,24 @@ def test_no_command_prints_around_the_check() -> None:
         for call in ast.walk(ast.parse(path.read_text())):
             name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
             assert name not in {"click.echo", "click.secho", "print"}, f"{path.name}: {name}"
+
+
+def test_evidence_that_inflates_beyond_the_limit_is_refused() -> None:
+    bomb = an_evidence(b"[" + b"[]," * (INFLATED_BYTES_MAX // 3) + b"0]")
+
+    with pytest.raises(InvalidError, match="larger than"):
+        _content(bomb)
+
+
+def test_evidence_that_is_not_gzip_is_refused() -> None:
+    damaged = b"not gzip"
+    note = replace(an_evidence(b"").note, sha256=hashlib.sha256(damaged).hexdigest())
+
+    with pytest.raises(InvalidError, match="not gzip"):
+        _content(Evidence(note=note, content=damaged))
+
+
+def test_evidence_up_to_the_limit_is_shown() -> None:
+    plain = b'"' + b"x" * (INFLATED_BYTES_MAX - 2) + b'"'
+
+    assert _content(an_evidence(plain)) == "x" * (INFLATED_BYTES_MAX - 2)
