@@ -39,7 +39,7 @@ class JoinService:
         if not joiner.machine:
             raise UnauthenticatedError("a join token needs the machine's own key beside it")
         node = self._store.fleet().nodes.get(joiner.node)
-        if node is None or node.launch is None or node.launch.token != joiner.launch:
+        if node is None or node.gone or node.launch is None or node.launch.token != joiner.launch:
             raise UnauthenticatedError("the join token is for a machine that is no longer expected")
         if node.machine and node.machine != joiner.machine:
             raise UnauthenticatedError("the join token was used by another machine")

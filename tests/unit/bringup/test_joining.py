@@ -105,6 +105,21 @@ def test_the_token_of_an_earlier_launch_is_refused() -> None:
     asyncio.run(story())
 
 
+def test_the_token_of_a_departed_node_is_refused() -> None:
+    async def story() -> None:
+        store = await a_store()
+        joins = JoinService(SystemClock(), store)
+        await joins.bind(joins.recognize(token()))
+        for phase in (Phase.TERMINATING, Phase.GONE):
+            joins.recognize(token())
+            node = evolve(store.fleet().nodes[NODE], phase=phase)
+            await store.commit(Change(nodes=[node]), based_on=store.fleet().revision)
+        with pytest.raises(UnauthenticatedError, match="no longer expected"):
+            joins.recognize(token())
+
+    asyncio.run(story())
+
+
 def an_app(store: MemoryStore) -> HttpApp:
     clock, columns = SystemClock(), TelemetryTable(SystemClock(), timeout=a_pool().cooldown)
     agents = AgentService(clock, store, indexed(store), columns)
