@@ -7,7 +7,6 @@ from enum import Enum
 
 from navarch.core.errors import InvalidError
 from navarch.core.records import is_record, record_fields
-from navarch.ports.agents import Registration
 
 INT_MAX = 2**53
 """Many JSON libraries change larger numbers."""
@@ -57,27 +56,3 @@ def _check_parts(value: object, path: str) -> None:
 def _check(holds: bool, path: str, complaint: str) -> None:
     if not holds:
         raise InvalidError(f"{complaint} - at `{path}`")
-
-
-NAME_LENGTH_MAX = 253
-"""The longest valid host name."""
-GPU_INDEX_MAX = 1023
-LEASE_S_MAX = int(DURATION_MAX.total_seconds())
-
-
-def check_registration(registration: Registration) -> None:
-    """Raise InvalidError for a machine that cannot exist.
-
-    Every API serves the registered values from then on, so they must be valid in all of them.
-    """
-    check_limits(registration)
-    _check(len(registration.node) <= NAME_LENGTH_MAX, "$.node", "is too long a name")
-    _check(registration.node.isprintable(), "$.node", "must be printable")
-    lease_s = registration.inventory.dead_man_s
-    _check(0 <= lease_s <= LEASE_S_MAX, "$.inventory.dead_man_s", "is too long a lease")
-    gpus = registration.inventory.gpus
-    _check(len(gpus) <= GPU_INDEX_MAX + 1, "$.inventory.gpus", "are too many")
-    for place, gpu in enumerate(gpus):
-        path = f"$.inventory.gpus[{place}]"
-        _check(0 <= gpu.index <= GPU_INDEX_MAX, f"{path}.index", f"must be 0 to {GPU_INDEX_MAX}")
-        _check(gpu.memory_bytes >= 0, f"{path}.memory_bytes", "must not be negative")

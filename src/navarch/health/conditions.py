@@ -6,11 +6,15 @@ from datetime import datetime
 from navarch.catalogue.machines import all_machines
 from navarch.core.health import BOOT, POLICY, SEVERITY, CheckResult, Condition, Health
 from navarch.core.instance import MachineKind
+from navarch.core.limits import CONDITIONS_PER_NODE
 from navarch.core.records import evolve
 
 TIMES_MAX = 10
 """The highest count of consecutive reports. A condition that persists longer no longer changes;
 one that is fatal changes only with its reason."""
+
+EXPLAINED_MAX = 10
+"""The most conditions in one line. The node's record has all of them."""
 
 _WRONG = (Health.DEGRADED, Health.UNHEALTHY)
 
@@ -41,7 +45,10 @@ def evaluate(
                 for check, condition in wrong.items()
                 if not condition.lasting or condition.boot_id == boot_id
             }
-    return tuple(wrong.values())
+    if len(wrong) <= CONDITIONS_PER_NODE.most:
+        return tuple(wrong.values())
+    worst_first = sorted(wrong.values(), key=_rank)
+    return tuple(worst_first[: CONDITIONS_PER_NODE.most])
 
 
 def worst(conditions: Iterable[Condition]) -> Health:
@@ -59,9 +66,8 @@ def is_proven(condition: Condition, unhealthy_after: int) -> bool:
 
 def explain(conditions: Sequence[Condition]) -> str:
     """Return the conditions as one line, worst first."""
-    ordered = sorted(conditions, key=lambda c: (-SEVERITY[c.health], not c.fatal, c.since, c.check))
     words: list[str] = []
-    for condition in ordered:
+    for condition in sorted(conditions, key=_rank)[:EXPLAINED_MAX]:
         kind = condition.check.partition("/")[0]
         reason = condition.reason or str(condition.health)
         if not reason.lower().startswith(kind.lower()):
@@ -69,7 +75,14 @@ def explain(conditions: Sequence[Condition]) -> str:
         if condition.times > 1:
             reason += f" ({condition.times} times in a row)"
         words.append(reason)
+    if len(conditions) > EXPLAINED_MAX:
+        words.append(f"and {len(conditions) - EXPLAINED_MAX} more")
     return "; ".join(words)
+
+
+def _rank(condition: Condition) -> tuple[int, bool, datetime, str]:
+    """Return the key that sorts conditions: the worst first, of those the oldest."""
+    return -SEVERITY[condition.health], not condition.fatal, condition.since, condition.check
 
 
 def _condition(

@@ -13,6 +13,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.instance import NodeMetrics, Sample
+from navarch.core.limits import COMMAND_RESULT_LENGTH, REASON_LENGTH
 from navarch.core.node import LINK, Node, NodeStatus, Phase, node_status
 from navarch.core.records import evolve
 from navarch.core.recovery import NEXT_STATUSES, Command, CommandKind, CommandStatus
@@ -24,6 +25,7 @@ from navarch.health.policy.policy import NO_RULES
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
+from navarch.service.agent_limits import bounded, check_registration
 from navarch.state.index import Index
 
 
@@ -129,6 +131,10 @@ class AgentService:
         """Register the agent of a machine."""
         if not registration.node:
             raise InvalidError("node_id is required")
+        check_registration(registration)
+        if registration.report is not None:
+            results = bounded(registration.node, registration.report)
+            registration = evolve(registration, report=results)
         known = self._find(self._store.fleet(), registration.node)
         name = known.id if known else registration.node
         node = await self.ingest.run(name, self._register, registration, link)
@@ -228,6 +234,7 @@ class AgentService:
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Evaluate the results of a node's checks."""
+        report = bounded(node, report)
         status = await self.ingest.run(node, self._report_health, node, report)
         if status is not NodeStatus.TERMINATED:
             self._on_report(node, report)
@@ -278,6 +285,7 @@ class AgentService:
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Record the result of a command."""
+        result = COMMAND_RESULT_LENGTH.cut(result)
         if self._probes is not None and self._probes.finish(
             node, command, succeeded=succeeded, result=result
         ):
@@ -303,7 +311,7 @@ class AgentService:
             at=now,
             about=about("command", name),
             kind=f"command.{status}",
-            reason=result or f"reported by {node}",
+            reason=REASON_LENGTH.cut(result) or f"reported by {node}",
             because=(about("node", node),),
         )
         change = Change(commands=[after], events=[event])

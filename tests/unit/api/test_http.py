@@ -18,9 +18,11 @@ from navarch.api.http.scrape import SCRAPES_MAX
 from navarch.api.http.server import listen
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnreachableError
+from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.instance import GpuMetrics, NodeMetrics
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.ports.store import Committed
 from navarch.stores.memory import MemoryStore
 
@@ -62,14 +64,17 @@ def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
 def test_metrics_count_nodes_and_gpus() -> None:
     async def story(local: LocalApi) -> None:
         await local.register("a")
-        await local.register('b"\n\\', gpus=4)
+        await local.register("b", gpus=4)
+        odd = evolve(local.store.fleet().nodes[NodeId("b")], id=NodeId('b"\n\\'))
+        change = Change(nodes=[odd])  # A name that an earlier version has stored.
+        await local.store.commit(change, based_on=local.store.fleet().revision)
         await local.fleet.cordon(NodeId("a"), reason="")
         reply = await call_app(local.app, "GET", "/metrics")
         found = samples(reply.body.decode())
-        assert found["navarch_nodes_total", ("active",)] == 1
+        assert found["navarch_nodes_total", ("active",)] == 2
         assert found["navarch_nodes_total", ("cordoned",)] == 1
         assert found["navarch_nodes_total", ("terminated",)] == 0
-        assert found["navarch_gpus_total", ("sim",)] == 12
+        assert found["navarch_gpus_total", ("sim",)] == 16
         assert found["navarch_node_health_status", ("a", "unknown")] == 0
         assert found["navarch_node_health_status", ('b"\n\\', "unknown")] == 0
         assert reply.body.startswith(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from navarch.api.connect import messages
 from navarch.api.connect.events import judge_events
-from navarch.api.limits import check_limits, check_registration
+from navarch.api.limits import check_limits
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
@@ -51,7 +51,7 @@ class ReferenceMethods:
         if not request.node_id:
             raise InvalidError("node_id is required")
         registration = messages.registration(request)
-        check_registration(registration)
+        check_limits(registration)
         welcome = await self._agents.register(registration, link=self._link)
         if welcome.node != request.node_id:
             self._aliases[NodeId(request.node_id)] = welcome.node

@@ -10,7 +10,7 @@ from navarch.api.auth import shown_in
 from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.grpc.guard import Context, guarded, headers_of, refusal
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.limits import check_limits, check_registration
+from navarch.api.limits import check_limits
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -98,7 +98,7 @@ class AgentCalls:
 
     async def _register(self, body: bytes, sender: Sender) -> bytes:
         registration: Registration = read_message(Registration, pb.Registration.FromString(body))
-        check_registration(registration)
+        check_limits(registration)
         sender.check(registration.node)
         if sender.joiner is not None and self._joins is not None:
             await self._joins.bind(sender.joiner)

@@ -5,7 +5,7 @@ import msgspec
 from navarch.api.auth import AGENTS, TOKEN
 from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route, post
-from navarch.api.limits import check_limits, check_registration
+from navarch.api.limits import check_limits
 from navarch.api.readings import NAN, load_heartbeat
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId
@@ -39,7 +39,6 @@ class AgentRoutes:
 
     async def _register(self, request: Request) -> Welcome:
         registration = request.json(Registration)
-        check_registration(registration)
         check_own(request, registration.node)
         if self._joins is not None and request.identity and TOKEN in request.identity.extra:
             joiner = self._joins.recognize(request.identity.extra[TOKEN])

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from navarch.core.ids import IncidentId
 from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState, Symptom
+from navarch.core.limits import INCIDENTS_PER_NODE
 from navarch.core.records import evolve
 from navarch.health.incidents.finding import Finding, rank_of
 from navarch.health.xid.catalogue import Action, strongest
@@ -26,6 +27,12 @@ SYMPTOMS_MAX = 64
 """The most symptoms that an incident keeps. Later ones are counted with the last."""
 
 TITLE_MAX = 200
+
+COUNT_MAX = 1_000_000_000
+"""The highest count of a symptom: agents choose it, and every API must be able to carry it."""
+
+NAMES_MAX = 1024
+"""The most nodes, GPUs and slots that an incident names."""
 
 OFF_THE_BUS = "79"
 
@@ -46,6 +53,7 @@ def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[In
         found = _find_incident(list(known.values()), finding)
         if found is None and not finding.opens:
             continue
+        found = found or _overflow(known.values(), finding)
         extended = _extended(found or _empty_incident(finding), finding)
         changed[extended.id] = None
         is_crash = finding.kind is IncidentKind.APPLICATION
@@ -109,6 +117,24 @@ def _find_incident(known: Sequence[Incident], finding: Finding) -> Incident | No
     return _first(i for i in here if i.kind is kind and i.check == finding.result.check)
 
 
+def _overflow(known: Iterable[Incident], finding: Finding) -> Incident | None:
+    """Return the incident for the findings of a node that may open no more of them.
+
+    It is the latest that the node itself opened: an incident of others must not be changed by what
+    one node reports without end.
+    """
+    opened = [incident for incident in known if incident.node == finding.node.id]
+    if len(opened) < INCIDENTS_PER_NODE.most:
+        return None
+    return max(opened, key=attrgetter("opened_at", "id"))
+
+
+def _times(text: str) -> int:
+    """Return how often an event was seen, as the agent counts it."""
+    is_number = text.isascii() and text.isdecimal()
+    return min(int(text[:10]), COUNT_MAX) if is_number else 1
+
+
 def _recent_application_faults(known: Iterable[Incident], finding: Finding) -> Sequence[Incident]:
     """Return incidents that just looked like application faults on the finding's device."""
     return [
@@ -158,7 +184,6 @@ def _extended(incident: Incident, finding: Finding) -> Incident:
     if finding.kind in _DEVICES and (kind is IncidentKind.APPLICATION or is_vague):
         kind = finding.kind
     is_program = kind is IncidentKind.APPLICATION
-    times = result.facts.get("times", "")
     symptom = Symptom(
         check=result.check,
         code=finding.code,
@@ -169,7 +194,7 @@ def _extended(incident: Incident, finding: Finding) -> Incident:
         rule=result.facts.get("rule", ""),
         first_at=at,
         last_at=at,
-        count=int(times) if times.isascii() and times.isdecimal() else 1,
+        count=_times(result.facts.get("times", "")),
     )
     return _with_cause(
         evolve(
@@ -229,14 +254,19 @@ def _with_symptom(symptoms: tuple[Symptom, ...], new: Symptom) -> tuple[Symptom,
                 first_at=min(seen.first_at, new.first_at),
                 last_at=max(seen.last_at, new.last_at),
                 # Another source reported the same event; do not count it twice.
-                count=seen.count if new.last_at == seen.last_at else seen.count + new.count,
+                count=seen.count if new.last_at == seen.last_at else _sum(seen.count, new.count),
             )
             return (*symptoms[:index], again, *symptoms[index + 1 :])
     if len(symptoms) < SYMPTOMS_MAX:
         return (*symptoms, new)
     last = symptoms[-1]
-    return (*symptoms[:-1], evolve(last, count=last.count + new.count, last_at=new.last_at))
+    return (*symptoms[:-1], evolve(last, count=_sum(last.count, new.count), last_at=new.last_at))
+
+
+def _sum(one: int, other: int) -> int:
+    return min(one + other, COUNT_MAX)
 
 
 def _with(names: tuple[T, ...], name: T) -> tuple[T, ...]:
-    return names if not name or name in names else (*names, name)
+    is_full = len(names) >= NAMES_MAX
+    return names if not name or is_full or name in names else (*names, name)
