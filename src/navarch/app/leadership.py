@@ -10,6 +10,7 @@ import msgspec
 import structlog
 
 from navarch.app.servers import Address, StartError, listen_at
+from navarch.app.watchdog import StoppedLeaderWatch
 from navarch.config import Config
 from navarch.config.policy import default_policy, load_policy
 from navarch.control.runtime.journal import read_journal
@@ -21,7 +22,7 @@ from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.store import Store
-from navarch.stores.sqlite import SqliteStore
+from navarch.stores.sqlite import DATABASE, LOCK, SqliteStore
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +43,7 @@ async def acquire_leadership(
     Without `standby`, raises InUseError if another server leads.
     """
     waiting = False
+    watch = StoppedLeaderWatch(clock, data_dir / LOCK, data_dir / DATABASE)
     while True:
         try:
             return SqliteStore.open(data_dir, offload, entropy)
@@ -52,6 +54,7 @@ async def acquire_leadership(
                 standby(str(data_dir))
                 log.info("server.standby", reason=str(error))
                 waiting = True
+            watch.look()
         await clock.sleep(RETRY_S)
 
 

@@ -63,6 +63,7 @@ from navarch.app.servers import (
     parse_listen_address,
 )
 from navarch.app.telemetry import PauseWatch, Snapshots, TimeoutMigration
+from navarch.app.watchdog import LoopWatchdog
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import Config, Reload, compare, to_pool_spec
 from navarch.config.disruption import to_governor
@@ -199,6 +200,7 @@ class Server:
                     plane.run(),
                     timeouts.run(),
                     plane.ledger.read(),  # for the metrics, and the first question about costs
+                    LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run(),
                     PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
                 ):
                     tasks.create_task(work)

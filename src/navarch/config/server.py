@@ -341,6 +341,14 @@ class ServerConfig:
         "`0s` keeps it for ever",
         default=KEEP_HOSTS,
     )
+    frozen_after: timedelta = key(
+        DURATION_OR_ZERO,
+        "how long the event loop may stand still before the process ends, so that a standby "
+        "server or the service manager replaces it; not within five minutes of the start; `0s` "
+        "never ends it",
+        default=timedelta(seconds=30),
+        restart="the watchdog is started with the server",
+    )
     autoscale_interval: timedelta = key(
         DURATION,
         "how often autoscaling runs",

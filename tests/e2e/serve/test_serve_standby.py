@@ -1,9 +1,11 @@
 """Two servers on one folder: a leader, and a standby that takes over."""
 
+import signal
 import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from tests.support.fleet_process import FleetProcess
 
 from navarch.core.node import NodeStatus
@@ -61,6 +63,30 @@ def test_a_standby_takes_over_from_a_killed_leader(tmp_path: Path) -> None:
         nodes = standby.ask(lambda api: api.list_nodes(Query(include_gone=True))).items
         assert {node.id for node in nodes} == before, "nothing was bought again"
         standby.until(lambda: "is serving" in standby.log.read_text())
+    finally:
+        for process in (leader, standby):
+            if process.process is not None and process.process.poll() is None:
+                process.kill()
+
+
+@pytest.mark.long
+def test_a_standby_takes_over_from_a_stopped_leader(tmp_path: Path) -> None:
+    leader = FleetProcess(tmp_path)
+    leader.start()
+    standby = Standby(leader)
+    try:
+        active = Query(status=NodeStatus.ACTIVE)
+        leader.until(lambda: len(leader.ask(lambda api: api.list_nodes(active)).items) == 2)
+        before = {node.id for node in leader.ask(lambda api: api.list_nodes(active)).items}
+        standby.begin()
+        assert leader.process is not None
+        leader.process.send_signal(signal.SIGSTOP)
+        assert leader.process.wait(30) == -signal.SIGKILL
+        standby.until(lambda: "is serving" in standby.log.read_text())
+        assert "server.leader_ended" in standby.log.read_text()
+        standby.until(lambda: len(standby.ask(lambda api: api.list_nodes(active)).items) == 2)
+        nodes = standby.ask(lambda api: api.list_nodes(Query(include_gone=True))).items
+        assert {node.id for node in nodes} == before, "nothing was bought again"
     finally:
         for process in (leader, standby):
             if process.process is not None and process.process.poll() is None:
