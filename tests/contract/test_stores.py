@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from navarch.ports.store import Store
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore, migrations
-from navarch.testing.store_contract import NODE, StoreContract
+from navarch.testing.store_contract import EVENT, NODE, StoreContract
 
 
 class TestMemoryStore(StoreContract):
@@ -125,3 +126,35 @@ def test_a_change_that_cannot_be_written_fails_alone(
     asyncio.run(story(store))
     assert list(store.fleet().nodes) == [NODE.id]
     store.close()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"after_revision": 199},
+        {"newest_first": True, "limit": 10},
+        {"about": EVENT.about, "newest_first": True, "limit": 10},
+        {"about": EVENT.about, "after_revision": 199},
+    ],
+    ids=["a watch", "the newest", "the newest of a subject", "a subject since a revision"],
+)
+def test_reading_the_end_of_a_long_journal_costs_no_more_than_its_length(
+    part: dict[str, Any], tmp_path: Path
+) -> None:
+    store = open_in(tmp_path)
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    async def story() -> None:
+        for revision in range(200):
+            await store.commit(Change(events=[EVENT] * 20), based_on=revision)
+        store._database.set_progress_handler(count, 100)
+        assert len(await store.events(**part)) in (10, 20)
+
+    asyncio.run(story())
+    store.close()
+    assert steps < 10, "hundreds of instructions: reading all 4,000 events takes some 40,000"

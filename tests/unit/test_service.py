@@ -437,6 +437,21 @@ def test_a_watch_from_before_the_journal_or_after_the_present_is_refused() -> No
     run(story)
 
 
+def test_a_watch_ends_when_what_it_has_not_read_is_pruned() -> None:
+    async def story(services: Services) -> None:
+        event = Event(at=NOW, about=about("node", "n"), kind="node.health", reason="")
+        for revision in range(3):
+            await services.store.commit(Change(events=[event] * 900), based_on=revision)
+        updates = services.fleet.watch(after_revision=0)
+        assert len((await anext(updates)).events) == 900
+        while await services.store.prune(NOW + timedelta(days=1)):
+            pass
+        with pytest.raises(NotPossibleError, match="too old"):
+            await anext(updates)
+
+    run(story)
+
+
 def test_why_follows_the_reasons_behind_the_reasons() -> None:
     async def story(services: Services) -> None:
         def event(subject: str, kind: str, reason: str, *because: str) -> Event:

@@ -6,7 +6,7 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.options import When, resolve_when, since_option
-from navarch.cli.output import Output, list_all_events, render_data, render_line
+from navarch.cli.output import Output, render_data, render_line
 from navarch.cli.printing import echo
 from navarch.cli.render.events import render_event, render_events
 from navarch.cli.session import Session, with_session
@@ -60,28 +60,18 @@ async def read_events(
     """Return the newest events of the journal, oldest first."""
     if limit is None and since is None:
         limit = NEWEST
-    if about is None:
-        found = await _recent(api, since, limit)
-    else:
-        found = await list_all_events(api, about=about)
-    kept = [entry for entry in found if since is None or entry.event.at >= since]
-    return kept if limit is None else kept[-limit:]
-
-
-async def _recent(api: FleetApi, since: datetime | None, limit: int | None) -> list[Recorded]:
-    """Return the end of the journal, reading back as far as `since` or `limit` requires.
-
-    The API reads the journal forwards by event number, so the window at its end is widened
-    fourfold until it starts before `since`.
-    """
-    newest = max((entry.number for entry in (await api.status()).recent), default=0)
-    span = limit if limit is not None and since is None else PAGE_SIZE_MAX
-    while True:
-        start = max(0, newest - span)
-        first = await api.events(after=start, limit=1)
-        if start == 0 or since is None or not first or first[0].event.at < since:
-            return await list_all_events(api, after=start)
-        span *= 4
+    found: list[Recorded] = []
+    before: int | None = None
+    while limit is None or len(found) < limit:
+        size = min(limit or PAGE_SIZE_MAX, PAGE_SIZE_MAX)
+        page = await api.events(before=before, about=about, newest_first=True, limit=size)
+        wanted = [entry for entry in page if since is None or entry.event.at >= since]
+        found += wanted
+        # Entries that a wrong clock dated too early do not hide those before them.
+        if len(page) < size or not wanted:
+            break
+        before = page[-1].number
+    return found[:limit][::-1]
 
 
 async def _follow(

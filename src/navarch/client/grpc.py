@@ -158,10 +158,23 @@ class GrpcFleetClient:
         return await self._call("get_incident", incident=incident)
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        about: Subject | None = None,
+        newest_first: bool = False,
+        limit: int = 100,
     ) -> Sequence[Recorded]:
-        """Return the journal after event number `after`, oldest first."""
-        return await self._call("events", after=after, about=about, limit=limit)
+        """Return events between two numbers: the oldest in order, or the newest in reverse."""
+        return await self._call(
+            "events",
+            after=after,
+            before=before,
+            about=about,
+            newest_first=newest_first,
+            limit=limit,
+        )
 
     async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
         """Yield every revision after the given one, without gaps."""

@@ -332,11 +332,23 @@ class HttpFleetClient:
         return await self._get(f"/v1/incidents/{_segment(incident)}", Incident)
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        about: Subject | None = None,
+        newest_first: bool = False,
+        limit: int = 100,
     ) -> Sequence[Recorded]:
-        """Return the journal after event number `after`, oldest first."""
+        """Return events between two numbers: the oldest in order, or the newest in reverse."""
         return await self._list(
-            "/v1/events", Recorded, after=str(after), limit=str(limit), about=about
+            "/v1/events",
+            Recorded,
+            after=str(after),
+            before=None if before is None else str(before),
+            about=about,
+            newest_first=str(newest_first).lower(),
+            limit=str(limit),
         )
 
     async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:

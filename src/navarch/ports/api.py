@@ -436,9 +436,15 @@ class FleetApi(Protocol):
         """Return one incident with all its symptoms."""
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        about: Subject | None = None,
+        newest_first: bool = False,
+        limit: int = 100,
     ) -> Sequence[Recorded]:
-        """Return the journal after event number `after`, oldest first."""
+        """Return events between two numbers: the oldest in order, or the newest in reverse."""
 
     def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
         """Yield every revision after the given one (the present one if None), without gaps.

@@ -65,10 +65,15 @@ class Store(Protocol):
         *,
         after: int = 0,
         after_revision: int = 0,
+        before: int | None = None,
         about: Subject | None = None,
+        newest_first: bool = False,
         limit: int = 1000,
     ) -> Sequence[Recorded]:
-        """Return the journal after an event number and after a revision, oldest first."""
+        """Return entries of the journal: the oldest in order, or the newest in reverse.
+
+        Numbers follow `after` and precede `before`; revisions follow `after_revision`.
+        """
 
     def cursor(self, reader: str) -> int | None:
         """Return the cursor of `reader` in the journal, if it has one."""

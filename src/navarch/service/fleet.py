@@ -176,7 +176,7 @@ class FleetService:
         living = [node for node in fleet.nodes.values() if not node.gone]
         registered = [node for node in living if node.registered_at]
         incidents = [incident for incident in fleet.incidents.values() if incident.is_open]
-        newest = await self._store.events(after_revision=max(fleet.revision - RECENT, 0))
+        newest = await self._store.events(newest_first=True, limit=RECENT)
         return FleetStatus(
             cluster=self._store.cluster.id,
             version=VERSION,
@@ -186,7 +186,7 @@ class FleetService:
             nodes_by_status=count_by_status(fleet),
             gpus=sum(gpus_of(node) for node in registered),
             price_per_hour=sum((pool.price_per_hour for pool in pools), Decimal(0)),
-            recent=tuple(newest[-RECENT:]),
+            recent=tuple(reversed(newest)),
             nodes_by_health=dict(sorted(Counter(str(x.health) for x in registered).items())),
             open_incidents=len(incidents),
             incidents=tuple(nlargest(RECENT, incidents, key=_newest)),
@@ -514,12 +514,20 @@ class FleetService:
         return _found(self._store.fleet().incidents, incident, "incident")
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+        self,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        about: Subject | None = None,
+        newest_first: bool = False,
+        limit: int = 100,
     ) -> Sequence[Recorded]:
-        """Return the journal after event number `after`."""
+        """Return events between two numbers: the oldest in order, or the newest in reverse."""
         if not 1 <= limit <= PAGE_SIZE_MAX:
             raise InvalidError(f"limit: must be 1 to {PAGE_SIZE_MAX}, not {limit}")
-        return await self._store.events(after=after, about=about, limit=limit)
+        return await self._store.events(
+            after=after, before=before, about=about, newest_first=newest_first, limit=limit
+        )
 
     def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
         """Yield every revision after the given one."""

@@ -10,6 +10,9 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import NodeView, PoolView, Update
 from navarch.ports.store import Store
 
+PAGE = 1_000
+"""How many events a watcher reads at a time."""
+
 
 class Watching:
     """Follows the store for one watcher."""
@@ -31,11 +34,6 @@ class Watching:
         start = now if after_revision is None else after_revision
         if start > now:
             raise NotPossibleError(f"revision {start} is in the future: the store is at {now}")
-        if start < self._store.journal_start:
-            raise NotPossibleError(
-                f"revision {start} is too old: the journal begins at {self._store.journal_start}; "
-                "list what you need and watch from the revision of the list"
-            )
         changed = asyncio.Event()
         leave = self._store.subscribe(lambda _: changed.set())
         try:
@@ -48,6 +46,15 @@ class Watching:
                 await changed.wait()
         finally:
             leave()
+
+    def _check_reach(self, revision: int) -> None:
+        """Raise NotPossibleError if the journal no longer holds what follows `revision`."""
+        start = self._store.journal_start
+        if revision < start:
+            raise NotPossibleError(
+                f"revision {revision} is too old: the journal begins at {start}; "
+                "list what you need and watch from the revision of the list"
+            )
 
     async def _between(self, last: int, newest: int) -> AsyncIterator[Update]:
         """Yield the revisions after `last` up to `newest`, including those without events."""
@@ -63,13 +70,19 @@ class Watching:
             revision, entries = revision + 1, []
 
     async def _entries(self, last: int, newest: int) -> AsyncIterator[Recorded]:
-        number = 0
-        while page := await self._store.events(after=number, after_revision=last):
+        page = await self._store.events(after_revision=last, limit=PAGE)
+        self._check_reach(last)
+        while page:
             for entry in page:
                 if entry.revision > newest:
                     return
                 yield entry
-            number = page[-1].number
+            if len(page) < PAGE:
+                return
+            last = page[-1].revision
+            page = await self._store.events(after=page[-1].number, limit=PAGE)
+            # The rest of that revision may have been pruned meanwhile.
+            self._check_reach(last - 1)
 
     def _update(self, revision: int, entries: Sequence[Recorded]) -> Update:
         fleet = self._store.fleet()

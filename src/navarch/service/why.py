@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from navarch.control.runtime.journal import read_journal
+from navarch.control.runtime.journal import read_back
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Recorded, Subject
 from navarch.core.event import about as subject_of
@@ -32,28 +32,27 @@ async def explain(store: Store, about: Subject) -> Why:
 
 async def _launch_for(store: Store, node: str) -> Subject | None:
     """Return the last launch in the events of a node."""
-    last = None
-    for entry in await read_journal(store, about=subject_of(NODE, node)):
+    async for entry in read_back(store, about=subject_of(NODE, node)):
+        causes = [cause for cause in entry.event.because if cause.startswith(f"{LAUNCH}/")]
+        if causes:
+            return causes[-1]
         if LAUNCH in entry.event.facts:
-            last = subject_of(LAUNCH, entry.event.facts[LAUNCH])
-        for cause in entry.event.because:
-            last = cause if cause.startswith(f"{LAUNCH}/") else last
-    return last
+            return subject_of(LAUNCH, entry.event.facts[LAUNCH])
+    return None
 
 
 async def _chain(
     store: Store, about: Subject, *, before: int | None, explained: set[Subject], depth: int
 ) -> Why | None:
-    """Return the events of `about` up to event number `before`, newest first.
+    """Return the events of `about` before event number `before`, newest first.
 
     A subject that was explained higher up is not explained again.
     """
-    entries = await read_journal(store, about=about)
-    entries = [entry for entry in entries if before is None or entry.number < before]
+    entries = await store.events(before=before, about=about, newest_first=True, limit=STEPS_MAX)
     if not entries:
         return None
     steps = []
-    for entry in reversed(entries[-STEPS_MAX:]):
+    for entry in entries:
         behind = []
         for cause in entry.event.because:
             if cause in explained or depth >= DEPTH_MAX:
@@ -80,7 +79,7 @@ async def _chain(
 def _state(entries: Sequence[Recorded]) -> str:
     """Return the newest phase and health in the facts, or the last kind of event."""
     newest: dict[str, str] = {}
-    for entry in entries:
+    for entry in reversed(entries):
         newest |= entry.event.facts
     words = [newest[key] for key in ("phase", "health") if key in newest]
-    return ", ".join(words) or entries[-1].event.kind.rpartition(".")[2]
+    return ", ".join(words) or entries[0].event.kind.rpartition(".")[2]

@@ -1,6 +1,6 @@
 """A store without a disk: for tests, the simulator and a first try."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -115,15 +115,20 @@ class MemoryStore:
         *,
         after: int = 0,
         after_revision: int = 0,
+        before: int | None = None,
         about: Subject | None = None,
+        newest_first: bool = False,
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
         entries = self._contents.journal if about is None else self._contents.about(about)
         # Both numbers and revisions only grow.
-        start = bisect_right(entries, after, key=lambda entry: entry.number)
-        start = bisect_right(entries, after_revision, lo=start, key=lambda entry: entry.revision)
-        return entries[start : start + limit]
+        start = bisect_right(entries, after, key=_number)
+        start = bisect_right(entries, after_revision, lo=start, key=_revision)
+        end = len(entries) if before is None else bisect_left(entries, before, key=_number)
+        if newest_first:
+            return entries[max(start, end - limit) : end][::-1]
+        return entries[start : min(start + limit, end)]
 
     def cursor(self, reader: str) -> int | None:
         """Return the cursor of `reader` in the journal, if it has one."""
@@ -164,6 +169,14 @@ class MemoryStore:
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
         return self._contents.inventories.get(node)
+
+
+def _number(entry: Recorded) -> int:
+    return entry.number
+
+
+def _revision(entry: Recorded) -> int:
+    return entry.revision
 
 
 def _place(launch: Launch) -> tuple[datetime, str, str]:

@@ -246,17 +246,29 @@ class SqliteStore:
         *,
         after: int = 0,
         after_revision: int = 0,
+        before: int | None = None,
         about: Subject | None = None,
+        newest_first: bool = False,
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
+        # Numbers and revisions grow together, so a revision is found by its index and becomes a
+        # number: with both in the condition SQLite would read the whole journal.
         query = (
-            "SELECT number, revision, body FROM events WHERE number > :after "
-            + ("" if after_revision == 0 else "AND revision > :after_revision ")
+            "SELECT number, revision, body FROM events WHERE number > max(:after, coalesce("
+            "(SELECT number FROM events WHERE revision <= :after_revision "
+            "ORDER BY revision DESC, number DESC LIMIT 1), 0)) "
+            + ("" if before is None else "AND number < :before ")
             + ("" if about is None else "AND about = :about ")
-            + "ORDER BY number LIMIT :limit"
+            + f"ORDER BY number {'DESC' if newest_first else 'ASC'} LIMIT :limit"
         )
-        given = {"after": after, "after_revision": after_revision, "about": about, "limit": limit}
+        given = {
+            "after": after,
+            "after_revision": after_revision,
+            "before": before,
+            "about": about,
+            "limit": limit,
+        }
         return await self._offload.run(
             lambda: [
                 Recorded(number=number, revision=revision, event=_EVENT.decode(body))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -431,6 +431,29 @@ class StoreContract:
             assert [x.event.reason for x in newer] == ["4", "p4"]
             mine = await store.events(about=EVENT.about, after=2, limit=2)
             assert [x.event.reason for x in mine] == ["1", "2"]
+
+        self.run(story)
+
+    def test_the_journal_is_read_backwards_from_its_end_or_from_a_number(self) -> None:
+        async def story(store: Store) -> None:
+            for revision in range(5):
+                event = evolve(EVENT, reason=str(revision))
+                other = evolve(EVENT, about=about("pool", "training"), reason=f"p{revision}")
+                await store.commit(Change(events=[event, other]), based_on=revision)
+
+            async def numbers(**part: Any) -> list[int]:  # noqa: ANN401
+                return [entry.number for entry in await store.events(**part)]
+
+            assert await numbers(newest_first=True, limit=3) == [10, 9, 8]
+            assert await numbers(newest_first=True, before=8, limit=3) == [7, 6, 5]
+            assert await numbers(newest_first=True, before=3) == [2, 1]
+            assert await numbers(newest_first=True, before=1) == []
+            assert await numbers(newest_first=True, after=8, limit=5) == [10, 9]
+            assert await numbers(newest_first=True, after_revision=3, before=9) == [8, 7]
+            assert await numbers(before=4) == [1, 2, 3]
+            mine = {"about": EVENT.about, "newest_first": True, "limit": 2}
+            assert await numbers(**mine) == [9, 7]
+            assert await numbers(**mine, before=7) == [5, 3]
 
         self.run(story)
 

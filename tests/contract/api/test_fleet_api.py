@@ -293,6 +293,10 @@ def test_the_journal_is_read_in_parts(protocol: str) -> None:
         everything = await fleet.events()
         assert list(await fleet.events(after=1, limit=1)) == [everything[1]]
         assert list(await fleet.events(about=about("node", "c"))) == [everything[2]]
+        assert list(await fleet.events(before=2)) == [everything[0]]
+        newest = await fleet.events(newest_first=True, limit=2)
+        assert list(newest) == [everything[2], everything[1]]
+        assert list(await fleet.events(newest_first=True, before=2)) == [everything[0]]
         with pytest.raises(InvalidError):
             await fleet.events(limit=0)
 

@@ -41,7 +41,9 @@ class EventsQuery:
     """A part of the journal."""
 
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
-    about: str | None = None
+    before: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    newest_first: bool = False
+    about: Subject | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
@@ -131,9 +133,7 @@ def _history(fleet: FleetApi) -> list[Route]:
         )
 
     async def events(request: Request) -> Items[Recorded]:
-        query = request.query(EventsQuery)
-        subject = None if query.about is None else Subject(query.about)
-        return await listed(fleet.events(after=query.after, about=subject, limit=query.limit))
+        return await listed(fleet.events(**asdict(request.query(EventsQuery))))
 
     async def cost(request: Request) -> CostReport:
         query = request.query(CostQuery)
@@ -159,7 +159,7 @@ def _history(fleet: FleetApi) -> list[Route]:
             Items[Incident],
             IncidentsQuery,
         ),
-        get("/v1/events", "Read the journal, oldest first", events, Items[Recorded], EventsQuery),
+        get("/v1/events", "Read the journal", events, Items[Recorded], EventsQuery),
         Route(
             method="GET",
             path="/v1/watch",

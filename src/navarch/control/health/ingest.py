@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from navarch.control.runtime.controller import retried
-from navarch.control.runtime.journal import read_journal
+from navarch.control.runtime.journal import read_since
 from navarch.core.event import about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import POLICY, CheckResult, HealthReport
@@ -179,8 +179,8 @@ class HealthIngest:
     async def _recall(self, engine: Engine, node: NodeId, now: datetime) -> None:
         """Let a policy that counts read a node's past findings from the journal."""
         since = now - engine.policy.memory
-        for entry in await read_journal(self._store, about=about("node", node)):
-            if entry.event.kind != FINDING or entry.event.at < since:
+        for entry in await read_since(self._store, since, about=about("node", node)):
+            if entry.event.kind != FINDING:
                 continue
             occurrence = occurrence_of(entry.event)
             if occurrence is not None:

@@ -148,12 +148,19 @@ class LeaderStore:
         *,
         after: int = 0,
         after_revision: int = 0,
+        before: int | None = None,
         about: Subject | None = None,
+        newest_first: bool = False,
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
         return await self.store.events(
-            after=after, after_revision=after_revision, about=about, limit=limit
+            after=after,
+            after_revision=after_revision,
+            before=before,
+            about=about,
+            newest_first=newest_first,
+            limit=limit,
         )
 
     def cursor(self, reader: str) -> int | None:

@@ -1243,14 +1243,18 @@ class GetIncidentRequest(_message.Message):
     def __init__(self, incident: _Optional[str] = ...) -> None: ...
 
 class EventsRequest(_message.Message):
-    __slots__ = ("after", "about", "limit")
+    __slots__ = ("after", "about", "limit", "before", "newest_first")
     AFTER_FIELD_NUMBER: _ClassVar[int]
     ABOUT_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
     after: int
     about: str
     limit: int
-    def __init__(self, after: _Optional[int] = ..., about: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    before: int
+    newest_first: bool
+    def __init__(self, after: _Optional[int] = ..., about: _Optional[str] = ..., limit: _Optional[int] = ..., before: _Optional[int] = ..., newest_first: _Optional[bool] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("after_revision",)
