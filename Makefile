@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 .PHONY: help setup serve proto check format test test-all mutants release same-trace count-walk clean \
-	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
+	bench-agent bench-control bench-governor bench-health bench-ingest bench-journal bench-kernel-line \
 	bench-llama bench-metrics bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-storms bench-xid
 
 help: ## list the targets
@@ -92,6 +92,9 @@ bench-providers: setup ## CPU time to list 1,000 machines of each provider, time
 
 bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON
 	$(BIN)/python -m bench.ingest $(ARGS)
+
+bench-journal: setup ## commits, reads and pruning with a journal of a million events, as JSON
+	$(BIN)/python -m bench.journal $(ARGS)
 
 bench-xid: setup ## lines of a kernel log searched for XIDs in a second, as JSON
 	$(BIN)/python -m bench.xid $(ARGS)

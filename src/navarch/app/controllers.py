@@ -45,6 +45,7 @@ from navarch.control.pools.stockouts import StockoutMemory
 from navarch.control.providers.guard import Providers
 from navarch.control.providers.inventory import InventoryController, PendingObservations
 from navarch.control.providers.topology import ProviderNoticeController, TopologyController
+from navarch.control.retention import RetentionController
 from navarch.control.runtime.controller import Controller
 from navarch.control.runtime.extensions import ExtensionGuard
 from navarch.control.runtime.operations import OperationRunner
@@ -56,6 +57,7 @@ from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.launch import Offering
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
+from navarch.core.retention import Retention
 from navarch.core.witness import PeerProbes
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
@@ -67,6 +69,7 @@ from navarch.ports.agents import Liveness
 from navarch.ports.api import FailingController, Offer
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy, Offload
+from navarch.ports.evidence import AgingFiles
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.notifier import ReportsNodes, WorkloadNotifier
 from navarch.ports.provider import Provider, ProvisionScheduler
@@ -87,6 +90,8 @@ BUILT_IN: Mapping[str, Remediator] = {
     ALERT_ONLY: AlertOnly(),
 }
 """The remediators that every pool may name."""
+
+RETENTION = Retention()
 
 
 class _Inline:
@@ -170,6 +175,11 @@ class ControlPlaneParts:
     """Called with each node that is to probe others."""
     host_retention: Callable[[], timedelta | None] = lambda: KEEP_HOSTS
     """How long silent hosts that registered by themselves are kept; None for ever."""
+    retention: Callable[[], Retention] = lambda: RETENTION
+    """How long history is kept, read in every round."""
+    old_evidence: AgingFiles | None = None
+    """Evidence and bring-up logs as files; None where there are none, as in virtual time."""
+    old_logs: AgingFiles | None = None
     metrics: Metrics = field(default_factory=NoMetrics)
     strict: bool = False
     """Lets a bug in a controller or a remediator end the whole process instead of one round: right
@@ -241,6 +251,9 @@ class ControlPlaneParts:
             *self._node_controllers(operations, observations),
             HousekeepingController(clock, store),
             HostRetentionController(clock, store, self.host_retention),
+            RetentionController(
+                clock, store, self.retention, evidence=self.old_evidence, logs=self.old_logs
+            ),
             EmptinessController(clock, store, self.readings, is_scaled=self._is_scaled),
             JobController(
                 clock,

@@ -68,7 +68,7 @@ from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import Config, Reload, compare, to_pool_spec
 from navarch.config.disruption import to_governor
 from navarch.config.provider import CLOUDS
-from navarch.config.server import to_pauses, to_peer_probes
+from navarch.config.server import to_pauses, to_peer_probes, to_retention
 from navarch.control.nodes.bringup import BringUp
 from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
@@ -84,10 +84,11 @@ from navarch.service.alerts import AlertService
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.joining import BringUpService, EvidenceService, JoinService
 from navarch.service.policies import PolicyService
-from navarch.stores.evidence import FolderArchive, FolderBringUpLogs
+from navarch.stores.evidence import AgingFolder, FolderArchive, FolderBringUpLogs
 from navarch.stores.sqlite import SqliteStore
 
 BRINGUP = "bringup"
+EVIDENCE = "evidence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +176,7 @@ class Server:
                 desk = HeartbeatDesk(plane.agents, opened.snapshots.telemetry, self._metrics)
                 stack.callback(desk.flush)
                 evidence = EvidenceService(
-                    store, FolderArchive(self._data_dir / "evidence", opened.offload)
+                    store, FolderArchive(self._data_dir / EVIDENCE, opened.offload)
                 )
                 joins = JoinService(self._clock, store)
                 http_server = self._http_server(opened, plane, desk, evidence, joins)
@@ -394,6 +395,9 @@ class Server:
             scheduler_offload=threads,
             peer_probes=lambda: to_peer_probes(self._config.server.peer_probes),
             host_retention=lambda: self._config.server.forget_hosts_after or None,
+            retention=lambda: to_retention(self._config.server.retention),
+            old_evidence=AgingFolder(self._data_dir / EVIDENCE, opened.offload),
+            old_logs=AgingFolder(self._data_dir / BRINGUP, opened.offload),
         )
 
     def _lease_of(self, pool: PoolName) -> timedelta | None:

@@ -9,6 +9,7 @@ from navarch.config.disruption import GovernorConfig
 from navarch.config.kinds import (
     ADDRESS,
     BOOLEAN,
+    COUNT,
     DURATION,
     DURATION_OR_ZERO,
     HEADER,
@@ -20,9 +21,10 @@ from navarch.config.kinds import (
     MapOf,
     Text,
 )
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import Fault, block, copied, key
 from navarch.config.secret import Secret
 from navarch.core.launch import Refusal
+from navarch.core.retention import LEAST, Retention
 from navarch.core.witness import PeerProbes
 from navarch.fleet.host_retention import KEEP_HOSTS
 
@@ -247,6 +249,48 @@ def to_peer_probes(config: PeerProbesConfig) -> PeerProbes:
     return PeerProbes(enabled=config.enabled, port=config.port, within=config.timeout)
 
 
+def _kept_long_enough(events: timedelta, launches: timedelta) -> Iterator[Fault]:
+    for name, kept in (("events", events), ("launches", launches)):
+        if kept < LEAST:
+            yield Fault(
+                f"{name} are kept for at least {LEAST.days} days, because budgets and policies "
+                "read them",
+                f"write {name}: {LEAST.days}d, or a longer time",
+                at=(name,),
+            )
+
+
+@block(rules=(_kept_long_enough,))
+class RetentionConfig:
+    """How long history is kept; the state of the fleet is never dropped."""
+
+    events: timedelta = key(
+        DURATION,
+        "how long the journal keeps an event; `navarch why` and watches reach no further back",
+        default=Retention().events,
+    )
+    launches: timedelta = key(
+        DURATION,
+        "how long a launch is kept after its machine has ended; `navarch cost` reaches no further "
+        "back",
+        default=Retention().launches,
+    )
+    evidence: timedelta = key(
+        DURATION, "how long an evidence bundle is kept", default=Retention().evidence
+    )
+    logs: timedelta = key(DURATION, "how long a bring-up log is kept", default=Retention().logs)
+    files_mb: int = key(
+        COUNT,
+        "the most megabytes of evidence, and of bring-up logs; the oldest are deleted first",
+        default=Retention().files_mb,
+    )
+
+
+def to_retention(config: RetentionConfig) -> Retention:
+    """Return how long history is kept."""
+    return copied(Retention, config)
+
+
 _BUNDLE = "the agent is bundled once, when the server starts"
 
 
@@ -371,6 +415,8 @@ class ServerConfig:
     stockouts: StockoutsConfig = nested(
         StockoutsConfig, "how long launches avoid an offering after a refusal"
     )
+
+    retention: RetentionConfig = nested(RetentionConfig, "how long history is kept")
 
     peer_probes: PeerProbesConfig = nested(
         PeerProbesConfig, "how nodes find out whether a silent one works"

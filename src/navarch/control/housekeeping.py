@@ -15,14 +15,6 @@ KEEP = timedelta(hours=24)
 """How long a node that is gone can be listed. Its history stays in the journal, its cost in the
 ledger."""
 
-JOURNAL_KEEP = timedelta(days=90)
-"""How far back `why` and a watch can reach."""
-
-PRUNE_EVERY = timedelta(hours=24)
-
-JOURNAL = NodeId("")
-"""The key of the journal, which no node has."""
-
 
 class HousekeepingController(Controller):
     """Keeps the fleet the size of what exists."""
@@ -32,7 +24,6 @@ class HousekeepingController(Controller):
 
     def __init__(self, clock: Clock, store: Store) -> None:
         super().__init__(clock, store)
-        self.queue.add_at(JOURNAL, clock.now() + PRUNE_EVERY)
         for node in store.fleet().nodes.values():
             if node.gone:
                 self.queue.add_at(node.id, node.since + KEEP)
@@ -44,12 +35,8 @@ class HousekeepingController(Controller):
                 self.queue.add_at(node.id, node.since + KEEP)
 
     async def reconcile(self, keys: Sequence[NodeId]) -> None:
-        """Forget the nodes that are due, and prune the journal if it is due."""
-        now = self._clock.now()
-        if JOURNAL in keys:
-            await self._store.prune(now - JOURNAL_KEEP)
-            self.queue.add_at(JOURNAL, now + PRUNE_EVERY)
-        fleet = self._store.fleet()
+        """Forget the nodes that are due."""
+        now, fleet = self._clock.now(), self._store.fleet()
         # The agent of a forgotten host may have registered a new node of the same name.
         known = [fleet.nodes[name] for name in keys if name in fleet.nodes]
         gone = [node for node in known if node.gone]

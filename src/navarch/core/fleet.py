@@ -11,11 +11,13 @@ from navarch.core.ids import (
     AlertId,
     CommandId,
     IncidentId,
+    InstanceId,
     JobName,
     NodeId,
     PoolName,
     RecoveryId,
     SilenceId,
+    Token,
 )
 from navarch.core.incident import Incident
 from navarch.core.instance import Inventory
@@ -54,6 +56,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     forget_alert_silences: Sequence[SilenceId] = ()
     launches: Sequence[Launch] = ()
     """Launches that are over, for the ledger; open launches are part of their node."""
+    forget_launches: Sequence[tuple[Token, InstanceId | None]] = ()
     inventories: Mapping[NodeId, Inventory] = msgspec.field(default_factory=dict)
     events: Sequence[Event] = ()
     cursors: Mapping[str, int] = msgspec.field(default_factory=dict)

@@ -1,6 +1,7 @@
 """The ports for evidence: collected on a machine, stored and shown by the control plane."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from navarch.core.ids import NodeId
@@ -34,6 +35,17 @@ class Archive(Protocol):
 
     async def get(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle, or raise NotFoundError."""
+
+
+class AgingFiles(Protocol):
+    """Files of which old ones, and the oldest ones of too many, can be deleted."""
+
+    async def prune(self, before: datetime, *, bytes_max: int) -> bool:
+        """Look at some of the files, and delete those that are due; return whether more are left.
+
+        Files that were written before that time are due, and the oldest ones as long as all of
+        them together are larger than `bytes_max`.
+        """
 
 
 @runtime_checkable

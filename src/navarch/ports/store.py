@@ -15,6 +15,9 @@ from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 
+PRUNED_AT_ONCE = 200
+"""How many events are dropped in one piece: commits wait a few milliseconds for it."""
+
 
 class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """One change, with the states around it."""
@@ -82,8 +85,15 @@ class Store(Protocol):
     def journal_start(self) -> int:
         """The revision after which the journal is complete."""
 
-    async def prune(self, before: datetime) -> None:
-        """Drop the part of the journal that is older than `before`."""
+    async def prune(self, before: datetime, *, limit: int = PRUNED_AT_ONCE) -> bool:
+        """Drop a piece of the journal that is older than `before`; return whether more may be left.
+
+        It drops whole revisions from the beginning of the journal, up to the first that has a newer
+        event: about `limit` events, and at least one revision.
+        """
+
+    async def shrink(self) -> bool:
+        """Give a piece of the space that pruning freed back; return whether more is left."""
 
     async def launches(
         self,

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
@@ -125,3 +127,54 @@ class FolderBringUpLogs:
 
 def _oldest_first(logs: Iterable[BringUpLog]) -> Sequence[BringUpLog]:
     return sorted(logs, key=lambda log: (log.started_at, log.attempt, log.id))
+
+
+SWEPT_AT_ONCE = 50
+"""How many folders of nodes are looked at in one piece: a few milliseconds."""
+
+
+class AgingFolder:
+    """The files in the folders of nodes, with the age of their last write."""
+
+    def __init__(self, folder: Path, offload: Offload) -> None:
+        self._folder = folder
+        self._offload = offload
+        self._sweep: Iterator[None] | None = None
+
+    async def prune(self, before: datetime, *, bytes_max: int) -> bool:
+        """Delete some files that are due; return whether the sweep goes on."""
+        sweep = self._sweep or _sweep(self._folder, before.timestamp(), bytes_max)
+        self._sweep = None  # an error begins another
+        done = await self._offload.run(lambda: sum(1 for _ in islice(sweep, SWEPT_AT_ONCE)))
+        if done < SWEPT_AT_ONCE:
+            return False
+        self._sweep = sweep
+        return True
+
+
+def _sweep(folder: Path, before: float, bytes_max: int) -> Iterator[None]:
+    """Delete what is due, one folder or file between two items."""
+    kept: list[tuple[float, int, Path]] = []
+    for place in sorted(folder.glob("n*")):
+        for file in place.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found = file.stat()
+                if found.st_mtime < before:
+                    file.unlink()
+                else:
+                    kept.append((found.st_mtime, found.st_size, file))
+        _remove_if_empty(place)
+        yield
+    size = sum(each for _, each, _ in kept)
+    for _, each, file in sorted(kept):
+        if size <= bytes_max:
+            return
+        file.unlink(missing_ok=True)
+        _remove_if_empty(file.parent)
+        size -= each
+        yield
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()

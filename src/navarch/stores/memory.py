@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import takewhile
 
 from navarch.core.errors import SupersededError
 from navarch.core.event import Recorded, Subject
@@ -14,7 +13,7 @@ from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
-from navarch.ports.store import Committed
+from navarch.ports.store import PRUNED_AT_ONCE, Committed
 from navarch.stores.state_cache import StateCache
 
 
@@ -93,6 +92,8 @@ class MemoryStore:
         contents.events_ever += len(change.events)
         for launch in change.launches:
             contents.launches[launch.token, launch.instance or ""] = launch
+        for token, instance in change.forget_launches:
+            contents.launches.pop((token, instance or ""), None)
         contents.inventories.update(change.inventories)
         contents.cursors.update(change.cursors)
         for node in change.forget_nodes:
@@ -139,15 +140,23 @@ class MemoryStore:
         """The revision after which the journal is complete."""
         return self._contents.journal_start
 
-    async def prune(self, before: datetime) -> None:
-        """Drop the part of the journal that is older than `before`."""
+    async def prune(self, before: datetime, *, limit: int = PRUNED_AT_ONCE) -> bool:
+        """Drop a piece of the journal that is older than `before`."""
         self._check_term()
-        contents = self._contents
-        old = list(takewhile(lambda entry: entry.event.at < before, contents.journal))
+        contents, journal = self._contents, self._contents.journal
+        last = journal[min(limit, len(journal)) - 1].revision if journal else 0
+        looked_at = journal[: bisect_right(journal, last, key=_revision)]
+        kept = next((entry for entry in looked_at if entry.event.at >= before), None)
+        old = [entry for entry in looked_at if kept is None or entry.revision < kept.revision]
         if old:
             self.on_prune(old)
             contents.journal_start = old[-1].revision
             contents.cut_journal(len(old))
+        return kept is None and len(looked_at) < len(journal)
+
+    async def shrink(self) -> bool:
+        """Do nothing: memory needs no help."""
+        return False
 
     async def launches(
         self,

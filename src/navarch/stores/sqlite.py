@@ -6,10 +6,11 @@ import gc
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.clock import Entropy, Offload
-from navarch.ports.store import Committed
+from navarch.ports.store import PRUNED_AT_ONCE, Committed
 from navarch.stores.state_cache import StateCache
 
 BESIDE_THE_FLEET: Mapping[int, str] = {
@@ -75,6 +76,18 @@ def migrations(kinds: Sequence[Kind]) -> Sequence[str]:
     ]
 
 
+def make_shrinkable(database: sqlite3.Connection) -> None:
+    """Rewrite a file of an older version that cannot shrink, unless it holds too much."""
+    mode, pages, free, size = (
+        int(database.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("auto_vacuum", "page_count", "freelist_count", "page_size")
+    )
+    if mode != INCREMENTAL and (pages - free) * size <= REWRITTEN_MAX:
+        # A full disk must not keep the server from starting.
+        with suppress(sqlite3.OperationalError):
+            database.executescript(f"PRAGMA auto_vacuum = {INCREMENTAL}; VACUUM")
+
+
 def _create(kind: Kind) -> str:
     return f"CREATE TABLE {kind.name} ({kind.key} TEXT PRIMARY KEY, body BLOB NOT NULL);\n"
 
@@ -85,6 +98,18 @@ LOCK = "lock"
 
 BATCH_MAX = 256
 """The most changes in one transaction: the first of them waits for the last."""
+
+INCREMENTAL = 2
+"""The auto_vacuum mode of a file that can shrink a piece at a time."""
+
+FREED_AT_ONCE = 128
+"""Pages of 4 KB. The pages at the end of the file move into free ones, and the end is cut off."""
+
+FREE_SHARE = 8
+"""One page in so many stays free, for new events."""
+
+REWRITTEN_MAX = 64 << 20
+"""The most bytes that opening a file rewrites: less than a second."""
 
 
 @dataclass(slots=True)
@@ -151,10 +176,13 @@ class SqliteStore:
                 undo.callback(database.close)
                 # It holds the secret that signs our machines' labels.
                 (directory / DATABASE).chmod(0o600)
+                # Before anything else, because it holds for files that are still empty.
+                database.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")
                 database.execute("PRAGMA journal_mode = WAL")
                 # FULL: a commit is on the disk when it returns. Intent must outlive a power cut.
                 database.execute("PRAGMA synchronous = FULL")
                 migrate(database, empty.kinds)
+                make_shrinkable(database)
                 database.execute(
                     "INSERT INTO meta VALUES ('term', '1') "
                     "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
@@ -285,11 +313,17 @@ class SqliteStore:
         """The revision after which the journal is complete."""
         return self._journal_start
 
-    async def prune(self, before: datetime) -> None:
-        """Drop the part of the journal that is older than `before`."""
+    async def prune(self, before: datetime, *, limit: int = PRUNED_AT_ONCE) -> bool:
+        """Drop a piece of the journal that is older than `before`."""
         async with self._turn:
-            start = await self._offload.run(partial(self._prune, before))
+            start, more = await self._offload.run(partial(self._prune, before, limit))
             self._journal_start = max(self._journal_start, start)
+        return more
+
+    async def shrink(self) -> bool:
+        """Give a piece of the space that pruning freed back to the disk."""
+        async with self._turn:
+            return await self._offload.run(self._shrink)
 
     async def launches(
         self,
@@ -356,17 +390,39 @@ class SqliteStore:
                 f"of this server {self._term}); this server stops"
             )
 
-    def _prune(self, before: datetime) -> int:
+    def _prune(self, before: datetime, limit: int) -> tuple[int, bool]:
+        """Return the last revision that was dropped, or 0, and whether more may be left."""
         # Whole revisions only: a watcher must never receive half of one.
-        query = "SELECT coalesce(max(revision), 0) FROM events WHERE at < ?"
-        (start,) = self._database.execute(query, (before.timestamp(),)).fetchone()
+        query = (
+            "SELECT revision, max(at) FROM events WHERE revision <= coalesce("
+            "(SELECT revision FROM events ORDER BY number LIMIT 1 OFFSET ?), "
+            "(SELECT max(revision) FROM events)) GROUP BY revision ORDER BY revision"
+        )
         with self._transaction():
+            found = self._database.execute(query, (limit - 1,)).fetchall()
+            old = list(takewhile(lambda row: row[1] < before.timestamp(), found))
+            if not old:
+                return 0, False
+            start = int(old[-1][0])
             self._database.execute("DELETE FROM events WHERE revision <= ?", (start,))
             self._database.execute(
                 "UPDATE meta SET value = ?1 WHERE key = 'journal_start' AND value + 0 < ?1",
                 (start,),
             )
-        return int(start)
+            (newest,) = self._database.execute("SELECT max(revision) FROM events").fetchone()
+        return start, len(old) == len(found) and newest is not None
+
+    def _shrink(self) -> bool:
+        free, pages, mode = (
+            int(self._database.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("freelist_count", "page_count", "auto_vacuum")
+        )
+        if mode != INCREMENTAL or free <= max(pages // FREE_SHARE, FREED_AT_ONCE):
+            return False
+        self._check_term()
+        # As a script: `execute` ends this statement after its first page.
+        self._database.executescript(f"PRAGMA incremental_vacuum({FREED_AT_ONCE})")
+        return True
 
     def _write_change(self, change: Change, revision: int) -> None:
         writes: list[tuple[str, list[tuple[object, ...]]]] = []
@@ -394,6 +450,10 @@ class SqliteStore:
                     (x.token, x.instance or "", x.pool, x.asked_at.isoformat(), _encode(x))
                     for x in change.launches
                 ],
+            ),
+            (
+                "DELETE FROM launches WHERE token = ? AND instance = ?",
+                [(token, instance or "") for token, instance in change.forget_launches],
             ),
             (
                 "INSERT OR REPLACE INTO inventories VALUES (?, ?)",

@@ -368,6 +368,18 @@ class StoreContract:
         assert paged == whole
         assert len(paged) == 7
 
+    def test_the_ledger_forgets_single_machines(self) -> None:
+        launch = NODE.launch
+        assert launch is not None
+        twin = evolve(launch, instance=None)
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(launches=[launch, twin]), based_on=0)
+            await store.commit(Change(forget_launches=[(launch.token, None)]), based_on=1)
+
+        store = self.reopen(self.run(story))
+        assert list(asyncio.run(_of(store.launches()))) == [launch]
+
     def test_listeners_receive_every_commit_in_order_until_they_unsubscribe(self) -> None:
         seen: list[tuple[int, int]] = []
 
@@ -469,6 +481,86 @@ class StoreContract:
         assert store.journal_start == 1
         assert [x.number for x in asyncio.run(_of(store.events()))] == [2, 3]
 
+    def test_a_long_journal_is_pruned_in_pieces_and_each_piece_is_durable(self) -> None:
+        async def filled(store: Store) -> None:
+            for revision in range(10):
+                event = evolve(EVENT, at=NOW - timedelta(days=100 - revision))
+                await store.commit(Change(events=[event] * 3), based_on=revision)
+            await store.commit(Change(events=[EVENT]), based_on=10)
+
+        store = self.run(filled)
+        starts = []
+
+        async def piece(store: Store) -> None:
+            starts.append(await store.prune(NOW - timedelta(days=92), limit=5))
+
+        while not starts or starts[-1]:
+            asyncio.run(_run(piece, store))
+            store = self.reopen(store)
+            start = 2 * len(starts) if starts[-1] else 8
+            entries = asyncio.run(_of(store.events()))
+            assert store.journal_start == start, "whole revisions"
+            assert [x.number for x in entries] == list(range(3 * start + 1, 32))
+        assert starts == [True, True, True, True, False]
+
+    def test_a_revision_larger_than_a_piece_is_pruned_whole(self) -> None:
+        async def story(store: Store) -> None:
+            old = evolve(EVENT, at=NOW - timedelta(days=100))
+            await store.commit(Change(events=[old] * 7), based_on=0)
+            await store.commit(Change(events=[EVENT]), based_on=1)
+            await store.prune(NOW, limit=2)
+            assert [x.number for x in await store.events()] == [8]
+
+        assert self.run(story).journal_start == 1
+
+    def test_pruning_keeps_a_revision_with_an_event_that_is_not_due(self) -> None:
+        async def story(store: Store) -> None:
+            old = evolve(EVENT, at=NOW - timedelta(days=100))
+            await store.commit(Change(events=[old]), based_on=0)
+            await store.commit(Change(events=[old, EVENT]), based_on=1)
+            assert not await store.prune(NOW - timedelta(days=90))
+            assert [x.number for x in await store.events()] == [2, 3]
+
+        assert self.run(story).journal_start == 1
+
+    def test_an_event_of_a_clock_that_was_wrong_does_not_prune_those_before_it(self) -> None:
+        async def story(store: Store) -> None:
+            wrong = evolve(EVENT, at=NOW - timedelta(days=400))
+            await store.commit(Change(events=[EVENT]), based_on=0)
+            await store.commit(Change(events=[wrong]), based_on=1)
+            assert not await store.prune(NOW - timedelta(days=90))
+            assert [x.number for x in await store.events()] == [1, 2]
+
+        assert self.run(story).journal_start == 0
+
+    def test_commits_between_two_pieces_are_kept_and_numbers_are_never_used_again(self) -> None:
+        async def story(store: Store) -> None:
+            old = evolve(EVENT, at=NOW - timedelta(days=100))
+            for revision in range(4):
+                await store.commit(Change(events=[old]), based_on=revision)
+            pruning = [store.prune(NOW - timedelta(days=90), limit=1) for _ in range(4)]
+            commits = [store.commit(Change(events=[EVENT]), based_on=4) for _ in range(4)]
+            await asyncio.gather(*(call for pair in zip(pruning, commits) for call in pair))  # noqa: B905
+            assert [x.number for x in await store.events()] == [5, 6, 7, 8]
+            assert await store.prune(NOW + timedelta(days=1)) is False
+            await store.commit(Change(events=[EVENT]), based_on=8)
+            assert [x.number for x in await store.events()] == [9]
+
+        assert self.run(story).fleet().revision == 9
+
+    def test_shrinking_changes_nothing_that_is_stored(self) -> None:
+        async def story(store: Store) -> None:
+            old = evolve(EVENT, at=NOW - timedelta(days=100))
+            await store.commit(Change(pools=[POOL], nodes=[NODE], events=[old] * 9), based_on=0)
+            await store.commit(Change(events=[EVENT]), based_on=1)
+            await store.prune(NOW - timedelta(days=90))
+            while await store.shrink():
+                pass
+
+        store = self.reopen(self.run(story))
+        assert dict(store.fleet().nodes) == {NODE.id: NODE}
+        assert [x.number for x in asyncio.run(_of(store.events()))] == [10]
+
     def test_events_of_a_subject_stay_correct_through_commits_and_pruning(self) -> None:
         async def story(store: Store) -> None:
             async def numbers() -> list[int]:
@@ -477,7 +569,7 @@ class StoreContract:
             other = evolve(EVENT, about=about("pool", "training"))
             old = evolve(EVENT, at=NOW - timedelta(days=100))
             assert await numbers() == []
-            await store.commit(Change(events=[old, other]), based_on=0)
+            await store.commit(Change(events=[old, evolve(other, at=old.at)]), based_on=0)
             assert await numbers() == [1]
             assert await numbers() == [1]
             await store.commit(Change(events=[other, EVENT]), based_on=1)

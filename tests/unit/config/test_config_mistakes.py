@@ -252,6 +252,10 @@ def test_values_of_the_wrong_type_are_refused_at_their_place(lines: str, expecte
             "or every node counts as silent",
         ),
         (
+            "server: {retention: {events: 29d}}\n",
+            "1:30: events are kept for at least 32 days, because budgets and policies read them",
+        ),
+        (
             "server: {peer_probes: {timeout: 31s}}\n",
             "1:33: a probe takes at most 30 seconds",
         ),

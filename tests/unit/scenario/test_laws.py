@@ -8,7 +8,9 @@ from bases import FLEET, POOL, STRESS, Plain, changed, played
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.control import housekeeping
+from navarch.app import controllers
+from navarch.control import retention
+from navarch.core.retention import Retention
 from navarch.sim.kernel.clock import Chance, SeededEntropy, proportions
 from navarch.sim.runner.generation import (
     cold_start_s,
@@ -254,7 +256,8 @@ def test_a_cordon_by_an_operator_is_not_a_false_cordon() -> None:
 def test_figures_cover_the_whole_run_although_the_journal_is_pruned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(housekeeping, "JOURNAL_KEEP", timedelta(hours=3))
+    monkeypatch.setattr(controllers, "RETENTION", Retention(events=timedelta(hours=3)))
+    monkeypatch.setattr(retention, "LEAST", timedelta(0))
     broken = {
         "at": "10m",
         "action": "inject_failure",

@@ -17,7 +17,7 @@ from navarch.core.recovery import RecoveryState, RecoveryStep
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Announcement, Provider, ProvisionRequest
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import PRUNED_AT_ONCE, Committed, Store
 from navarch.providers.simulated import SimulatedCloud
 
 P = ParamSpec("P")
@@ -172,9 +172,13 @@ class LeaderStore:
         """The revision after which the journal is complete."""
         return self.store.journal_start
 
-    def prune(self, before: datetime) -> Coroutine[Any, Any, None]:
-        """Drop the oldest part of the journal."""
-        return self.crash_point.call("prune", self.store.prune, before)
+    def prune(self, before: datetime, *, limit: int = PRUNED_AT_ONCE) -> Coroutine[Any, Any, bool]:
+        """Drop a piece of the oldest part of the journal."""
+        return self.crash_point.call("prune", self.store.prune, before, limit=limit)
+
+    async def shrink(self) -> bool:
+        """Give freed space back."""
+        return await self.store.shrink()
 
     async def launches(
         self,
