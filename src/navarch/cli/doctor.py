@@ -103,6 +103,7 @@ def run_checks(session: Session, *, check_credentials: bool) -> Iterator[DoctorF
             remedy = f"pip install 'navarch[{extra}]'"
             yield DoctorFinding("install", NOTE, f"navarch[{extra}] not {text}", remedy)
     yield from _check_credentials(environment, check=check_credentials)
+    yield from _check_token(environment.environ)
     yield _check_server(session)
     yield from _check_ports()
     yield _check_driver()
@@ -207,6 +208,15 @@ def _check_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[
             yield DoctorFinding(about, NOTE, text, remedy)
 
 
+def _check_token(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
+    """Yield a finding for a token in the environment with which no server starts."""
+    from navarch.config.kinds import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
+
+    token = environ.get("NAVARCH_AUTH_TOKEN", "")
+    if 0 < len(token) < TOKEN_CHARACTERS_MIN:
+        yield DoctorFinding("token", BAD, f"NAVARCH_AUTH_TOKEN {too_short(token)}", TOKEN_REMEDY)
+
+
 def _check_stored(environment: CliEnvironment, stored: Credentials) -> Iterator[DoctorFinding]:
     """Yield a finding for stored credentials that `navarch serve` cannot use without a file."""
     if not stored.providers:
@@ -214,7 +224,8 @@ def _check_stored(environment: CliEnvironment, stored: Credentials) -> Iterator[
     # Imported late: the schema is large.
     from navarch.config import default_config
 
-    environ = environment.environ
+    # `_check_token` reports a token with which no configuration can be read.
+    environ = {k: v for k, v in environment.environ.items() if k != "NAVARCH_AUTH_TOKEN"}
     config = default_config({**environ, **as_environment(stored, environ)}, stored.providers)
     for warning in config.warnings:
         remedy = f"{warning.remedy}; store them again" if warning.remedy else ""

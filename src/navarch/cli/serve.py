@@ -23,7 +23,7 @@ from navarch.cli.errors import first_cause
 from navarch.cli.printing import echo
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.config.config import REACHABLE, unreachable_clouds
-from navarch.config.kinds import url_remedy
+from navarch.config.kinds import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short, url_remedy
 from navarch.config.provider import FakeConfig
 from navarch.core.errors import NavarchError
 from navarch.core.version import VERSION
@@ -35,6 +35,12 @@ _WITHOUT_TOKEN = "local connections only; set NAVARCH_AUTH_TOKEN to allow others
 
 # gRPC's own messages about ports duplicate the errors below.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+def _long_enough(_context: click.Context, _: click.Parameter, token: str | None) -> str | None:
+    if token and len(token) < TOKEN_CHARACTERS_MIN:
+        raise click.BadParameter(f"it {too_short(token)}; {TOKEN_REMEDY}")
+    return token
 
 
 @click.command("serve")
@@ -60,7 +66,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     help="URL at which machines in a cloud reach this server.",
 )
 @click.option(
-    "--auth-token", envvar="NAVARCH_AUTH_TOKEN", help="Bearer token that clients must send."
+    "--auth-token",
+    envvar="NAVARCH_AUTH_TOKEN",
+    callback=_long_enough,
+    help="Bearer token that clients must send.",
 )
 @click.option(
     "--standby",

@@ -18,7 +18,7 @@ from navarch.config.document import (
     is_nothing,
 )
 from navarch.config.errors import MOVED, Place, did_you_mean, suggest
-from navarch.config.kinds import SECRET, Text, name_remedy, read_secret_file
+from navarch.config.kinds import SecretText, Text, name_remedy, read_secret_file
 from navarch.config.schema import Key, Rule, key, key_names, keys_of, plain_block, rules_of
 
 B = TypeVar("B")
@@ -114,7 +114,8 @@ class _BlockReader:
             raise self.scope.refuse(file.key, message, "keep one of the two")
         if file:
             part = self.scope.within(f"{declared.name}_file", home=file.key.place)
-            return read_secret_file(file.value, part)
+            assert isinstance(declared.kind, SecretText), declared.name
+            return read_secret_file(declared.kind, file.value, part)
         if entry:
             part = self.scope.within(declared.name, home=entry.key.place)
             return declared.kind.read(entry.value, part)
@@ -127,7 +128,8 @@ class _BlockReader:
             variable = str(self.values.get(declared.environment_key, declared.environment))
             text = self.scope.context.environment.get(variable)
             part = self.scope.within(f"the environment variable {variable}")
-            return SECRET.wrap(text, self.scope.home, part) if text else declared.default
+            assert isinstance(declared.kind, SecretText), declared.name
+            return declared.kind.wrap(text, self.scope.home, part) if text else declared.default
         text = self.scope.context.environment.get(declared.environment)
         if text:
             part = self.scope.within(f"the environment variable {declared.environment}")

@@ -245,6 +245,8 @@ class SecretText:
     noun: str = "a secret"
     spaces: bool = False
     """Whether spaces are allowed, as in a header."""
+    least: int = 1
+    """The fewest characters."""
 
     def read(self, node: Tree, scope: Scope) -> Secret:
         """Return the secret."""
@@ -261,6 +263,8 @@ class SecretText:
         if not allowed or not text.isascii():
             message = f"{scope.label} holds a space or a character that cannot be sent"
             raise scope.refuse(at, message, "use letters, digits and punctuation")
+        if len(text) < self.least:
+            raise scope.refuse(at, f"{scope.label} {too_short(text)}", TOKEN_REMEDY)
         return Secret(text)
 
     def plain(self, value: Secret) -> object:
@@ -402,6 +406,10 @@ COMMAND = Text(noun="a shell command", example="echo hello", literal=True)
 BOOLEAN = Boolean()
 PATH = FilePath()
 SECRET = SecretText()
+TOKEN_CHARACTERS_MIN = 16
+"""Guessing 16 random hexadecimal digits takes longer than any server runs."""
+TOKEN = SecretText(noun="a token", least=TOKEN_CHARACTERS_MIN)
+TOKEN_REMEDY = "make one with: openssl rand -hex 32"
 HEADER = SecretText(noun="a header's value", spaces=True)
 MONEY = Money()
 DURATION = Duration()
@@ -426,7 +434,12 @@ def _unquoted(leaf: Leaf) -> str:
     return "nothing" if leaf.tag == "null" else f'"{leaf.shown}"'
 
 
-def read_secret_file(node: Tree, scope: Scope) -> Secret:
+def too_short(token: str) -> str:
+    """Return what is wrong with a token that can be guessed."""
+    return f"has {len(token)} characters; a token needs {TOKEN_CHARACTERS_MIN} or more"
+
+
+def read_secret_file(kind: SecretText, node: Tree, scope: Scope) -> Secret:
     """Return the secret in the file that `node` names."""
     leaf = scope.leaf(node, "a path", "./token")
     if leaf.tag in ("bool", "null") or not leaf.text:
@@ -442,4 +455,4 @@ def read_secret_file(node: Tree, scope: Scope) -> Secret:
     if found.readable_by_others:
         message = f"{scope.label}: every user of this machine can read {leaf.shown}"
         scope.warn(leaf, message, f"chmod 600 {leaf.shown}")
-    return SECRET.wrap(found.text.strip(), leaf, scope)
+    return kind.wrap(found.text.strip(), leaf, scope)

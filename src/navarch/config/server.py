@@ -14,7 +14,7 @@ from navarch.config.kinds import (
     DURATION_OR_ZERO,
     HEADER,
     PATH,
-    SECRET,
+    TOKEN,
     URL,
     Choice,
     Integer,
@@ -361,8 +361,9 @@ class ServerConfig:
         restart=_BUNDLE,
     )
     auth_token: Secret | None = key(
-        SECRET,
-        "the bearer token that every request needs; without one, only this machine is served",
+        TOKEN,
+        "the bearer token that every request needs, 16 characters or more; without one, only this "
+        "machine is served",
         default=None,
         file=True,
         environment="NAVARCH_AUTH_TOKEN",

@@ -203,7 +203,7 @@ def test_the_control_plane_serves_agents_from_a_container_that_it_cannot_write_t
     config.write_text("providers: {fake: {type: fake}}\n")
     tmp_path.chmod(0o755)
     server = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges")
-    token = "--env=NAVARCH_AUTH_TOKEN=a-token"
+    token = "--env=NAVARCH_AUTH_TOKEN=a-token-of-the-test"
     mount = f"--volume={config}:/etc/navarch/navarch.yaml:ro"
     control_plane = site.docker("run", "-d", *server, token, mount, "navarch").strip()
     (described,) = json.loads(site.docker("inspect", control_plane))
@@ -211,7 +211,15 @@ def test_the_control_plane_serves_agents_from_a_container_that_it_cannot_write_t
     agent = site.docker(
         "run", "-d", f"-eNAVARCH_SERVER={url}", "-eNAVARCH_NODE_ID=box", token, "navarch-agent"
     ).strip()
-    words = [*site.inside, sys.executable, "-m", "navarch.cli", "-s", url, "--token=a-token"]
+    words = [
+        *site.inside,
+        sys.executable,
+        "-m",
+        "navarch.cli",
+        "-s",
+        url,
+        "--token=a-token-of-the-test",
+    ]
     try:
         for _ in range(60):
             asked = subprocess.run([*words, "get", "box"], capture_output=True, check=False)

@@ -215,13 +215,13 @@ def known_instances(server: FleetProcess) -> set[str | None]:
 
 def test_every_server_requires_the_token_and_agents_have_it(fleet: Start) -> None:
     """B12: neither the CLI nor the fake provider's agents could authenticate."""
-    server = fleet(token="s3cret")
+    server = fleet(token="s3cret-s3cret-s3cret")
     server.until(lambda: len(active(server)) == 2)
     assert server.navarch("status").returncode == 0
     server.token = "wrong"
     refused = server.navarch("status")
     assert refused.returncode == 4, refused
-    assert "s3cret" not in server.log.read_text()
+    assert "s3cret-s3cret-s3cret" not in server.log.read_text()
 
 
 def test_a_second_server_on_the_same_state_is_refused_with_a_clear_message(
@@ -309,17 +309,17 @@ def test_a_server_with_a_token_serves_every_host_and_names_the_addresses_it_list
             doors = [f"--address=:{self.port}", f"--grpc-address=:{self.grpc_port}"]
             return [sys.executable, "-m", "navarch.cli", "serve", *doors]
 
-    server = OnAllInterfaces(tmp_path, token="s3cret")
+    server = OnAllInterfaces(tmp_path, token="s3cret-s3cret-s3cret")
     try:
         server.start()
-        token = "Authorization: Bearer s3cret"
+        token = "Authorization: Bearer s3cret-s3cret-s3cret"
         assert response_to(server, "navarch.example.com", token).startswith(b"HTTP/1.1 200")
         server.until(lambda: "is serving" in server.log.read_text())
         log = server.log.read_text()
         assert f"HTTP     http://0.0.0.0:{server.port} (all interfaces), clear text" in log
         assert f"gRPC     grpc://0.0.0.0:{server.grpc_port} (all interfaces), clear text" in log
         assert "token required" in log
-        assert "s3cret" not in log
+        assert "s3cret-s3cret-s3cret" not in log
     finally:
         server.kill()
 

@@ -33,7 +33,7 @@ pools:
 def test_a_fleet_is_recorded_anonymously_through_the_api_and_replays_the_same(
     tmp_path: Path,
 ) -> None:
-    fleet = FleetProcess(tmp_path, token="hush-hush")
+    fleet = FleetProcess(tmp_path, token="hush-hush-hush-hush")
     fleet.config.write_text(CONFIG)
     fleet.start()
     try:

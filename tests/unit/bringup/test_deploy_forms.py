@@ -248,7 +248,7 @@ def test_the_control_plane_of_the_manifests_accepts_its_configuration(tmp_path: 
     objects = {each["kind"]: each for each in found}
     config = tmp_path / "navarch.yaml"
     config.write_text(objects["ConfigMap"]["data"]["navarch.yaml"])
-    load_config(config, environment={"NAVARCH_AUTH_TOKEN": "t"})
+    load_config(config, environment={"NAVARCH_AUTH_TOKEN": "t" * 16})
     pod = objects["StatefulSet"]["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"]
     (container,) = pod["containers"]

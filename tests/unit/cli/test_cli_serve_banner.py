@@ -164,7 +164,7 @@ def test_the_suggested_commands_reach_a_server_on_all_interfaces() -> None:
             "control_plane_address: http://10.0.0.5:50051",
             ["pools.training.control_plane_address http://10.0.0.5:50051"],
         ),
-        ("auth_token: s3cret, external_address: https://navarch.example.com", "", []),
+        ("auth_token: s3cret-s3cret-s3cret, external_address: https://navarch.example.com", "", []),
     ],
 )
 def test_an_agent_url_that_a_server_without_a_token_refuses_causes_a_warning(

@@ -82,7 +82,7 @@ def test_a_missing_external_address_is_refused(cloud: str) -> None:
 
 
 def test_a_listen_address_does_not_replace_an_external_address() -> None:
-    text = a_file(CLOUDS["aws"], server='address: ":50051", auth_token: x')
+    text = a_file(CLOUDS["aws"], server='address: ":50051", auth_token: sixteen-or-more-x')
     refused(text.replace("  p:\n", "  @p:\n"))
 
 

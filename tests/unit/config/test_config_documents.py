@@ -144,7 +144,7 @@ def test_a_quoted_line_masks_secrets(line: str, shown: str) -> None:
 
 
 def test_the_caret_accounts_for_the_mask_before_it() -> None:
-    text = POOL + "server: {auth_token: hunter2hunter2, colour: blue}\n"
+    text = POOL + "server: {auth_token: hunter2hunter2hunter2, colour: blue}\n"
 
     assert refusal(text).problems[0].excerpt == (
         "  3 | server: {auth_token: ***, colour: blue}\n    |                           ^"

@@ -86,12 +86,12 @@ pools:
 
 
 def test_a_secret_is_masked_everywhere() -> None:
-    secret = Secret("hunter2")
+    secret = Secret("hunter2hunter2hunter2")
 
     shown = f"{secret} {secret!r} {[secret]} {secret:>10} %s" % secret
-    assert "hunter2" not in shown
-    assert secret.reveal() == "hunter2"
-    assert secret == Secret("hunter2") != Secret("hunter3")
+    assert "hunter2hunter2hunter2" not in shown
+    assert secret.reveal() == "hunter2hunter2hunter2"
+    assert secret == Secret("hunter2hunter2hunter2") != Secret("hunter3")
     assert copy.deepcopy(secret) == secret
     with pytest.raises(TypeError):
         pickle.dumps(secret)
@@ -99,13 +99,13 @@ def test_a_secret_is_masked_everywhere() -> None:
 
 def test_the_repr_of_a_configuration_masks_its_secrets() -> None:
     text = (
-        "server:\n  auth_token: hunter2\n  notifier:\n    type: webhook\n"
-        "    webhook: {cordon_url: 'http://x', headers: {Authorization: Bearer hunter2}}\n"
+        "server:\n  auth_token: hunter2hunter2hunter2\n  notifier:\n    type: webhook\n"
+        "    webhook: {cordon_url: 'http://x', headers: {Authorization: Bearer hunter2hunter2}}\n"
     )
     config = parse_config(text + POOL)
 
-    assert config.server.auth_token == Secret("hunter2")
-    assert "hunter2" not in repr(config)
+    assert config.server.auth_token == Secret("hunter2hunter2hunter2")
+    assert "hunter2hunter2" not in repr(config)
 
 
 def test_a_secret_file_is_relative_to_the_configuration() -> None:
@@ -113,13 +113,13 @@ def test_a_secret_file_is_relative_to_the_configuration() -> None:
 
     def read_file(path: Path) -> FileText:
         opened.append(path)
-        return FileText(text="hunter2\n", readable_by_others=True)
+        return FileText(text="hunter2hunter2hunter2\n", readable_by_others=True)
 
     text = "server: {auth_token_file: keys/token}\n" + POOL
     config = parse_config(text, source="etc/navarch.yaml", read_file=read_file)
 
     assert opened == [Path("etc/keys/token")]
-    assert config.server.auth_token == Secret("hunter2")
+    assert config.server.auth_token == Secret("hunter2hunter2hunter2")
     (warning,) = config.warnings
     assert warning.message == "auth_token_file: every user of this machine can read keys/token"
     assert warning.remedy == "chmod 600 keys/token"
@@ -157,14 +157,18 @@ def test_an_invalid_secret_file_is_an_error(
 
 
 def test_the_token_of_the_environment_is_used_if_the_file_has_none() -> None:
-    environment = {"NAVARCH_AUTH_TOKEN": "hunter2"}
+    environment = {"NAVARCH_AUTH_TOKEN": "hunter2hunter2hunter2"}
 
-    assert parse_config(POOL, environment=environment).server.auth_token == Secret("hunter2")
-    assert default_config(environment).server.auth_token == Secret("hunter2")
-    written = parse_config("server: {auth_token: mine}\n" + POOL, environment=environment)
-    assert written.server.auth_token == Secret("mine")
+    assert parse_config(POOL, environment=environment).server.auth_token == Secret(
+        "hunter2hunter2hunter2"
+    )
+    assert default_config(environment).server.auth_token == Secret("hunter2hunter2hunter2")
+    written = parse_config(
+        "server: {auth_token: mine-is-long-enough}\n" + POOL, environment=environment
+    )
+    assert written.server.auth_token == Secret("mine-is-long-enough")
     with pytest.raises(ConfigError, match="NAVARCH_AUTH_TOKEN holds a space"):
-        default_config({"NAVARCH_AUTH_TOKEN": "hunter2\n"})
+        default_config({"NAVARCH_AUTH_TOKEN": "hunter2hunter2hunter2\n"})
 
 
 def test_the_api_key_comes_from_the_variable_the_file_names() -> None:
@@ -173,23 +177,23 @@ def test_the_api_key_comes_from_the_variable_the_file_names() -> None:
         "providers: {c: {type: lambda, api_key_env: MY_KEY}}\n" + POOL.split("\n", 1)[1]
     )
 
-    provider = parse_config(text, environment={"MY_KEY": "hunter2"}).providers["c"]
+    provider = parse_config(text, environment={"MY_KEY": "hunter2hunter2hunter2"}).providers["c"]
     assert isinstance(provider, LambdaConfig)
-    assert provider.api_key == Secret("hunter2")
+    assert provider.api_key == Secret("hunter2hunter2hunter2")
 
     (warning,) = parse_config(text).warnings
     assert warning.message == 'provider "c": MY_KEY environment variable is required'
 
 
 def test_a_file_is_loaded_with_its_secrets_and_absolute_paths(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("hunter2\n")
+    (tmp_path / "token").write_text("hunter2hunter2hunter2\n")
     os.chmod(tmp_path / "token", 0o600)
     file = tmp_path / "navarch.yaml"
     file.write_text("server: {auth_token_file: token, data_dir: state}\n" + POOL)
 
     config = load_config(file)
 
-    assert config.server.auth_token == Secret("hunter2")
+    assert config.server.auth_token == Secret("hunter2hunter2hunter2")
     assert config.server.data_dir == str(tmp_path / "state")
     assert config.warnings == ()
     os.chmod(tmp_path / "token", 0o644)
