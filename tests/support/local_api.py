@@ -105,7 +105,7 @@ async def no_machines() -> Sequence[Instance]:
 def build_local_api(
     *,
     token: str | None = None,
-    ready: Callable[[], str | None] = lambda: None,
+    ready: Callable[[], Awaitable[str | None]] | None = None,
     limits: HttpLimits | None = None,
     store: Store | None = None,
     missing_agent: Callable[[Pool], str | None] = lambda _: None,

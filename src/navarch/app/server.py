@@ -54,6 +54,7 @@ from navarch.app.leadership import (
 from navarch.app.parts import Extensions, build_meter, build_notifier, load_parts, to_scheduling
 from navarch.app.provider_registry import OfferCatalog, ProviderRegistry
 from navarch.app.providers import ProviderContext
+from navarch.app.readiness import Readiness
 from navarch.app.servers import (
     Address,
     BearerAuth,
@@ -273,7 +274,9 @@ class Server:
             plane.agents,
             auth=self._auth,
             desk=desk,
-            ready=lambda: None if self._serving else "the control loops are starting",
+            ready=Readiness(
+                self._clock, serving=lambda: self._serving, write=store.check_writable
+            ).missing,
             metrics=partial(self._exposition, opened, plane, desk),
             joins=joins,
             calls=self._calls,

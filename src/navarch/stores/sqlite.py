@@ -265,6 +265,11 @@ class SqliteStore:
             claimed |= pending.claims
             yield pending
 
+    async def check_writable(self) -> None:
+        """Write a row and wait for the disk; raise StoreError if that fails."""
+        async with self._turn:
+            await self._offload.run(self._write_row)
+
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit."""
         return self._state.subscribe(listener)
@@ -364,6 +369,16 @@ class SqliteStore:
                     self._write_change(change, number)
         except sqlite3.Error as error:
             raise StoreError(f"cannot write revision {revision}: {error}") from error
+
+    def _write_row(self) -> None:
+        try:
+            with self._transaction():
+                self._database.execute(
+                    "INSERT INTO meta VALUES ('probe', '1') "
+                    "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+                )
+        except sqlite3.Error as error:
+            raise StoreError(f"the state cannot be written: {error}") from error
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

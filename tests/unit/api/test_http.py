@@ -49,7 +49,10 @@ def test_a_server_that_is_not_ready_returns_the_reason() -> None:
         answer = await call_app(local.app, "GET", "/readyz")
         assert (answer.status, answer.body) == (503, b"database not ready")
 
-    run_story(story, ready=lambda: "database not ready")
+    async def missing() -> str | None:
+        return "database not ready"
+
+    run_story(story, ready=missing)
 
 
 def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:

@@ -1,7 +1,7 @@
 """The ASGI application: JSON API, packed heartbeats, the Go system's protocol, and probes."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -80,7 +80,7 @@ def build_http_app(
     auth: Authenticator,
     desk: HeartbeatDesk,
     metrics: Callable[[], Iterator[bytes]],
-    ready: Callable[[], str | None] = lambda: None,
+    ready: Callable[[], Awaitable[str | None]] | None = None,
     limits: HttpLimits | None = None,
     joins: Joins | None = None,
     calls: ApiMetrics | None = None,
@@ -110,11 +110,15 @@ def build_http_app(
         auth=auth if joins is None else JoinTokens(joins, auth),
         beat=desk.beat,
         metrics=metrics,
-        ready=ready,
+        ready=ready or _is_ready,
         bundle=bundle,
         limits=limits or HttpLimits(),
         calls=calls,
     )
+
+
+async def _is_ready() -> None:
+    """Report that nothing is missing."""
 
 
 class HttpApp:
@@ -129,7 +133,7 @@ class HttpApp:
         auth: Authenticator,
         beat: Callable[[bytes, str | None], bytes],
         metrics: Callable[[], Iterator[bytes]],
-        ready: Callable[[], str | None],
+        ready: Callable[[], Awaitable[str | None]],
         bundle: Callable[[str], bytes | None],
         limits: HttpLimits,
         calls: ApiMetrics,
@@ -241,7 +245,7 @@ class HttpApp:
         if path == "/healthz":
             return Reply(body=b"ok", content_type=TEXT)
         if path == "/readyz":
-            missing = self._ready()
+            missing = await self._ready()
             if missing is not None:
                 return Reply(body=missing.encode(), content_type=TEXT, status=503)
             return Reply(body=b"ready", content_type=TEXT)
