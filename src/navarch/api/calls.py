@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from navarch.api.http.exchange import Refusal
+from navarch.api.logins import FailedLogins
 from navarch.ports.clock import Clock
 from navarch.ports.metrics import Metrics
 from navarch.wire.fleet import INTERNAL, code_of
@@ -36,6 +37,9 @@ class ApiMetrics:
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
+        self.logins = FailedLogins(clock, metrics)
+        for protocol in (HTTP, GRPC):
+            self.logins.begin(protocol)
         self._results = metrics.counter(
             "navarch_api_calls_total",
             "Calls by protocol, method and result: ok, canceled, or the code of the error.",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
@@ -11,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, identify
 from navarch.api.calls import GRPC, ApiMetrics
+from navarch.api.logins import TOO_MANY, FailedLogins
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.wire.fleet import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
 
@@ -30,22 +32,33 @@ ANSWER_WITHIN = timedelta(seconds=30)
 class TokenInterceptor(grpc.aio.ServerInterceptor):
     """Rejects unauthenticated calls before their handler runs."""
 
-    def __init__(self, auth: Authenticator) -> None:
+    def __init__(self, auth: Authenticator, logins: FailedLogins) -> None:
         self._auth = auth
+        self._logins = logins
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:  # noqa: ANN401
         """Check the metadata of a call."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(OPEN_SERVICES):
             return handler
+        headers = headers_of(handler_call_details.invocation_metadata)
         try:
-            identity = identify(self._auth, headers_of(handler_call_details.invocation_metadata))
+            identity = identify(self._auth, headers)
         except UnauthenticatedError:
-            return _rejecting(handler, STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
+            return _rejecting(handler, partial(self._refuse_login, headers))
         if AGENTS in identity.groups and not handler_call_details.method.startswith(AGENT_CALLS):
-            denied = grpc.StatusCode.PERMISSION_DENIED
-            return _rejecting(handler, denied, "a join token is for agents; use your own")
+            return _rejecting(handler, _refuse_join_token)
         return handler
+
+    async def _refuse_login(self, headers: Mapping[bytes, bytes], context: Context) -> None:
+        if await self._logins.note(GRPC, context.peer(), headers):
+            await context.abort(STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, TOO_MANY)
+
+
+async def _refuse_join_token(context: Context) -> None:
+    denied = grpc.StatusCode.PERMISSION_DENIED
+    await context.abort(denied, "a join token is for agents; use your own")
 
 
 def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs of names and values
@@ -56,11 +69,11 @@ def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs 
     }
 
 
-def _rejecting(handler: Handler, status: grpc.StatusCode, text: str) -> Handler:
+def _rejecting(handler: Handler, abort: Callable[[Context], Awaitable[None]]) -> Handler:
     """Return a handler of the same shape that rejects the call."""
 
     async def refuse(_request: object, context: Context) -> None:
-        await context.abort(status, text)
+        await abort(context)
 
     async def refuse_stream(_request: object, context: Context) -> AsyncIterator[bytes]:
         await refuse(_request, context)

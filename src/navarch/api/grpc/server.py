@@ -97,7 +97,9 @@ class GrpcServer:
         """
         if joins is not None:
             auth = JoinTokens(joins, auth)
-        self._server = grpc.aio.server(interceptors=[TokenInterceptor(auth)], options=_OPTIONS)
+        self._server = grpc.aio.server(
+            interceptors=[TokenInterceptor(auth, calls.logins)], options=_OPTIONS
+        )
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         of_agents = AgentCalls(agents, desk, evidence, joins, metrics=calls, link=link)

@@ -23,6 +23,7 @@ from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
+    CLOSE,
     PROTO,
     TEXT,
     GoneError,
@@ -41,13 +42,14 @@ from navarch.api.http.fleet import fleet_routes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
+from navarch.api.logins import TOO_MANY
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi, Joins
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.metrics import NoMetrics
-from navarch.wire.fleet import INTERNAL, code_of, text_of
+from navarch.wire.fleet import INTERNAL, UNAVAILABLE, code_of, text_of
 
 AGENT_PREFIX = "/v1/agent/"
 HEARTBEAT = f"{AGENT_PREFIX}heartbeat"
@@ -172,9 +174,20 @@ class HttpApp:
         except GoneError:
             return
         except Exception as error:  # noqa: BLE001 - the last line of defence: reported and logged
+            if isinstance(error, UnauthenticatedError):
+                error = await self._slowed(error, scope)
             reply = _reply_to(error, scope)
         if reply is not None:
             await send_reply(send, reply, head_only=scope["method"] == "HEAD")
+
+    async def _slowed(self, error: UnauthenticatedError, scope: Scope) -> Exception:
+        """Return what to answer to a failed login, once it may be answered."""
+        client = scope.get("client")
+        address = client[0] if client else ""
+        if await self._calls.logins.note(HTTP, address, dict(scope["headers"])):
+            return error
+        # An agent repeats the call. It would drop a report that is refused as too much.
+        return Refusal(503, UNAVAILABLE.name, TOO_MANY, headers=((b"retry-after", b"1"), *CLOSE))
 
     async def _heartbeat(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Handle a packed heartbeat on a short path; return False if it is none."""

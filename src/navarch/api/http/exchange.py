@@ -133,13 +133,13 @@ async def read_body(receive: Receive, *, size_max: int) -> bytes:
     return bytes(body)
 
 
-_CLOSE = ((b"connection", b"close"),)
+CLOSE = ((b"connection", b"close"),)
 
 
 def too_large(size_max: int) -> Refusal:
     """Return the refusal of a body over the limit."""
     # Closing avoids reading the rest of it.
-    return Refusal(413, TOO_LARGE.name, f"the body is over {size_max} bytes", headers=_CLOSE)
+    return Refusal(413, TOO_LARGE.name, f"the body is over {size_max} bytes", headers=CLOSE)
 
 
 async def send_reply(send: Send, reply: Reply, *, head_only: bool = False) -> None:
