@@ -94,6 +94,11 @@ def _create(kind: Kind) -> str:
 
 DATABASE = "navarch.db"
 LOCK = "lock"
+MARK = "cluster-id"
+"""Names the cluster beside its database, so that a lost database is no new cluster."""
+
+_UNREADABLE = (msgspec.MsgspecError, OSError, LookupError, TypeError, ValueError)
+"""What reading a damaged record raises."""
 
 
 BATCH_MAX = 256
@@ -168,12 +173,14 @@ class SqliteStore:
         with ExitStack() as undo:
             lock = _lock(directory)
             undo.callback(os.close, lock)
+            marked = _read_mark(directory)
             try:
                 # Calls come from one thread at a time, but not always the same one.
                 database = sqlite3.connect(
                     directory / DATABASE, check_same_thread=False, isolation_level=None
                 )
                 undo.callback(database.close)
+                _check_cluster(database, directory, marked)
                 # It holds the secret that signs our machines' labels.
                 (directory / DATABASE).chmod(0o600)
                 # Before anything else, because it holds for files that are still empty.
@@ -182,6 +189,7 @@ class SqliteStore:
                 # FULL: a commit is on the disk when it returns. Intent must outlive a power cut.
                 database.execute("PRAGMA synchronous = FULL")
                 migrate(database, empty.kinds)
+                _check_tables(database, empty.kinds)
                 make_shrinkable(database)
                 database.execute(
                     "INSERT INTO meta VALUES ('term', '1') "
@@ -190,7 +198,11 @@ class SqliteStore:
                 term = _term(database)
                 cluster = _cluster(database, entropy)
                 store = cls(offload, database, lock, cluster, term, empty)
-            except sqlite3.Error as error:
+                if not marked:
+                    _write_mark(directory, cluster.id)
+            except (sqlite3.Error, *_UNREADABLE) as error:
+                if _is_damage(error):
+                    raise _damaged(directory, str(error) or type(error).__name__) from error
                 raise StoreError(f"{directory / DATABASE}: {error}") from error
             undo.pop_all()
             return store
@@ -505,6 +517,68 @@ def _lock(directory: Path) -> int:
             "it stops: navarch serve --standby"
         ) from error
     return lock
+
+
+def _read_mark(directory: Path) -> str:
+    """Return the id of the cluster that has its state in `directory`; empty for a new folder.
+
+    Raises StoreError if the database is gone or empty although there was one.
+    """
+    try:
+        mark = (directory / MARK).read_text().strip()
+    except FileNotFoundError:
+        mark = ""
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{directory / MARK} cannot be read: {error}") from error
+    # SQLite writes its log only after the first page of the database.
+    files = [directory / DATABASE, directory / f"{DATABASE}-wal"]
+    size, log_size = [file.stat().st_size if file.exists() else 0 for file in files]
+    if not size and (mark or log_size):
+        raise _damaged(directory, "it is missing or empty, and this folder held a cluster")
+    return mark
+
+
+def _write_mark(directory: Path, cluster: str) -> None:
+    new = directory / f"{MARK}.new"
+    with new.open("w") as file:
+        file.write(f"{cluster}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(directory / MARK)
+
+
+def _check_cluster(database: sqlite3.Connection, directory: Path, marked: str) -> None:
+    """Raise StoreError if the database is not that of the marked cluster."""
+    held = _meta(database)["cluster"] if marked else marked
+    if held != marked:
+        raise StoreError(
+            f"{directory / DATABASE} is of cluster {held}, but {directory} is of {marked}: put the "
+            f"database of {marked} back, or start {held} with a --data-dir of its own"
+        )
+
+
+def _check_tables(database: sqlite3.Connection, kinds: Sequence[Kind]) -> None:
+    """Raise DatabaseError if a table that is read at the start is damaged."""
+    for table in ("meta", *(kind.name for kind in kinds)):
+        (found, *_) = database.execute(f"PRAGMA quick_check({table})").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(f"table {table}: {found.splitlines()[-1]}")
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether the content is wrong, and not the disk full or the file locked."""
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode == sqlite3.SQLITE_ERROR  # Such as a missing table.
+    return not isinstance(error, OSError)
+
+
+def _damaged(directory: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{directory / DATABASE} is damaged: {why}. Restore it from a backup: remove "
+        f"{DATABASE}-wal and {DATABASE}-shm if they exist, copy the backup to {DATABASE}, and "
+        'start again; see "Backup and restore" in docs/guides/operations.md. A new cluster, '
+        "which leaves the machines of this one alone, needs another --data-dir"
+    )
 
 
 def _cluster(database: sqlite3.Connection, entropy: Entropy) -> Cluster:
