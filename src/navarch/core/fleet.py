@@ -94,9 +94,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         records = getattr(change, self.name)
         # Pools are never deleted.
         deleted = getattr(change, f"forget_{self.name}", ())
-        if not records and not deleted:
-            return {}  # most changes write one table
         return {getattr(record, self.key): record for record in records} | dict.fromkeys(deleted)
+
+    def is_written_by(self, change: Change) -> bool:
+        """Return whether `change` writes or deletes records of this table."""
+        return bool(getattr(change, self.name) or getattr(change, f"forget_{self.name}", ()))
 
     def claims(self, change: Change) -> Iterator[str]:
         """Yield a name for everything that no concurrent change may write."""
@@ -167,7 +169,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         }
         members: dict[PoolName, dict[NodeId, Node | None]] = {}
         hosts: dict[PoolName, dict[NodeId, Node | None]] = {}
-        for name, node in written["nodes"].items():
+        for name, node in written.get("nodes", {}).items():
             before = self.nodes.get(NodeId(name))
             if before is not None and before.host_of is not None:
                 hosts.setdefault(before.host_of, {})[NodeId(name)] = None
@@ -190,12 +192,16 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
 def apply(fleet: Fleet, change: Change) -> Fleet:
     """Return `fleet` with `change` written into it, one revision later."""
-    written = {kind.name: kind.written(change) for kind in fleet.kinds}
+    # Most changes write one table.
+    tables = [kind for kind in fleet.kinds if kind.is_written_by(change)]
+    written = {kind.name: kind.written(change) for kind in tables}
     return fleet.with_records(fleet.revision + 1, written)
 
 
 def moved(fleet: Fleet, change: Change) -> Sequence[Move]:
     """Return each node that `change` writes and does not forget, with its state before."""
+    if not change.nodes:
+        return ()
     written = {node.id: node for node in change.nodes}
     for name in change.forget_nodes:
         written.pop(name, None)
@@ -204,6 +210,8 @@ def moved(fleet: Fleet, change: Change) -> Sequence[Move]:
 
 def forgotten(fleet: Fleet, change: Change) -> Sequence[Node]:
     """Return each node of `fleet` that `change` forgets."""
+    if not change.forget_nodes:
+        return ()
     known = [fleet.nodes.get(name) for name in dict.fromkeys(change.forget_nodes)]
     return tuple([node for node in known if node is not None])
 

@@ -16,7 +16,7 @@ from navarch.core.pool import Pool
 from navarch.fleet.boot_times import AS_CONFIGURED, BootWatch
 from navarch.fleet.disruption.governor.domain_stats import fingerprints
 from navarch.fleet.launch_breaker import Failure, asked_at, is_coming, missing_agents
-from navarch.fleet.replacement_loop import ReplacementLoop, fallen_ill
+from navarch.fleet.replacement_loop import PROBATION, ReplacementLoop, fallen_ill
 
 WINDOW = timedelta(hours=1)
 
@@ -36,9 +36,9 @@ def find_replacement_bound(
     """
     if pool.deleted:
         return None
-    stored = list(nodes)
-    failures = _failures(pool, stored, boots, now)
-    recent = [node for node in stored if node.launch and asked_at(node) > now - WINDOW]
+    young = [node for node in nodes if _is_young(node, now)]
+    failures = _failures(pool, young, boots, now)
+    recent = [node for node in young if node.launch and asked_at(node) > now - WINDOW]
     came_up_at = max(
         (x.registered_at for x in recent if x.registered_at and x.health is Health.HEALTHY),
         default=None,
@@ -64,6 +64,13 @@ def find_replacement_bound(
         lets_grow=not failures or (came_up_at is not None and came_up_at >= begun_at),
         faults=frozenset(x for each in failures.values() for x in fingerprints(each.node)),
     )
+
+
+def _is_young(node: Node, now: datetime) -> bool:
+    """Return whether `node` can count: most nodes of a large pool have been well for long."""
+    if node.registered_at is None or node.retiring is not None:
+        return True
+    return node.registered_at > now - WINDOW - PROBATION or asked_at(node) > now - WINDOW
 
 
 def _reason(

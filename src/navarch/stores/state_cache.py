@@ -44,7 +44,8 @@ class StateCache:
         newest = self.fleet.revision
         if based_on > newest or based_on < self._known_since:
             raise ConflictError(f"based on {based_on}, store is at {newest}")
-        claims = {name for kind in self.fleet.kinds for name in kind.claims(change)}
+        tables = [kind for kind in self.fleet.kinds if kind.is_written_by(change)]
+        claims = {name for kind in tables for name in kind.claims(change)}
         needed = claims.union(map(_members, change.guards))
         if not pending.isdisjoint(needed):
             names = ", ".join(sorted(pending & needed))

@@ -91,6 +91,19 @@ def test_as_many_failures_as_the_limit_end_purchases_until_the_hour_is_over(
     assert (after.allowance, after.pauses) == (1, False)
 
 
+def test_a_machine_that_falls_ill_late_in_its_probation_counts() -> None:
+    def late(number: int, minute: float) -> Node:
+        node = well(number, minute=minute)
+        condition = evolve(ill(number, minute=minute).conditions[0], since=at(minute + 31))
+        return evolve(node, health=Health.UNHEALTHY, conditions=(condition,))
+
+    failed = [late(n, minute=-90 + n) for n in range(3)]
+    bound = bound_of(*failed, minute=-1)
+    assert bound is not None
+    assert "the limit is 3" in bound.reason
+    assert (bound.lets_grow, bound.allowance) == (False, 3)
+
+
 def test_machines_that_came_up_in_between_do_not_lift_the_limit() -> None:
     failed = [ill(1, minute=-50), well(2, minute=-40), ill(3, minute=-30), well(4, minute=-20)]
     bound = bound_of(*failed, ill(5, minute=-10))

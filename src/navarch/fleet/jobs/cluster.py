@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from navarch.catalogue.gpu_types import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
-from navarch.core.ids import JobName, NodeId
+from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.instance import LABEL, LEVELS
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState, Queue
 from navarch.core.launch import Offering
@@ -61,6 +61,8 @@ _ALWAYS = datetime(2000, 1, 1, tzinfo=UTC)
 _FREE = ResourceShare(quota=UNLIMITED)
 
 
+NO_POOL = PoolName("")
+
 Spec = TypeVar("Spec")
 Name = TypeVar("Name", bound=str)
 
@@ -96,9 +98,10 @@ class FleetClusters:
         Nodes that take no jobs now are included, because explanations of waiting jobs need them.
         Waiting jobs above the limit are not: the scheduler visits every task of a job.
         """
-        alive = [job for job in fleet.jobs.values() if not job.over and not why_not_scheduled(job)]
+        stored = fleet.jobs.values()
+        alive = [job for job in stored if not job.over and not why_not_scheduled(job)]
         wishes = {job.gpu_type for job in alive if job.gpu_type}
-        dying = [job for job in fleet.jobs.values() if job.deaths]
+        dying = [job for job in stored if job.deaths]
         avoided = avoided_nodes(fleet, dying, now=now)
         suspects = died_lately(dying, since=now - SETTLING)
         reserved = reserved_nodes(alive)
@@ -107,7 +110,7 @@ class FleetClusters:
         nodes = {
             node.id: (
                 node,
-                labels.get(node.serves, {}) if node.serves else {},
+                labels.get(node.serves or NO_POOL, {}),
                 wishes,
                 avoided.get(node.id, ""),
                 node.id in suspects,

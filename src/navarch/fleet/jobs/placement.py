@@ -53,21 +53,22 @@ def plan_jobs(
     lost = [job.to(JobState.WAITING, at=now, reason=why) for job, why in missed]
     if lost:
         return JobPlan(change=_written(lost, now))
-    reserving = [job for job in fleet.jobs.values() if job.reservation is not None]
+    stored = fleet.jobs.values()
+    reserving = [job for job in stored if job.reservation is not None]
     if ended := ended_reservations(fleet, reserving, now=now):
         jobs, events = zip(*ended, strict=True)
         return JobPlan(change=Change(jobs=jobs, events=events), wake_at=now)
     swaps = plan_swaps(fleet, now=now)
     reserved_until = [job.reservation.until for job in reserving if job.reservation is not None]
     moments = [moment for moment in (swaps.wake_at, *reserved_until) if moment is not None]
-    is_idle = not any(job.state is JobState.WAITING for job in fleet.jobs.values())
+    is_idle = all(job.state is not JobState.WAITING for job in stored)
     if is_idle or not swaps.change.empty:
         return JobPlan(change=swaps.change, wake_at=min(moments, default=None))
     clusters = clusters or FleetClusters()
     cluster = clusters.cluster(fleet, scheduling.queues, now=now)
     result = run_cycle(cluster, scheduling.config, clock=stopwatch)
     changed = decided_jobs(fleet, net_decisions(result.decisions), now)
-    moments += [x.at + SETTLING for job in fleet.jobs.values() for x in job.deaths[-1:]]
+    moments += [job.deaths[-1].at + SETTLING for job in stored if job.deaths]
     wake_at = min((moment for moment in moments if moment > now), default=None)
     return JobPlan(change=_written(changed, now), gave_up=result.gave_up, wake_at=wake_at)
 

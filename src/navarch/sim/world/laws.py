@@ -202,16 +202,22 @@ class Laws:
         try:
             yield
         except AssertionError as error:
-            error.add_note(f"seed {self.seed}")
-            if not self.over:
-                self.over = True
-                self.tasks.create_task(_raise(error), name="a broken law")
+            self._end(error)
             raise
+
+    def _end(self, error: AssertionError) -> None:
+        error.add_note(f"seed {self.seed}")
+        if not self.over:
+            self.over = True
+            self.tasks.create_task(_raise(error), name="a broken law")
 
     def watch(self, committed: Committed) -> None:
         """Check one revision of the store."""
-        with self.enforce():
+        try:
             self.checkers.watch(committed)
+        except AssertionError as error:
+            self._end(error)
+            raise
 
 
 async def _raise(error: AssertionError) -> None:
