@@ -133,12 +133,15 @@ def _store(
     if endpoint:
         fields = {**fields, "endpoint": endpoint.rstrip("/")}
     if check:
-        echo(session.environment.check(provider, fields))
+        echo(session.environment.check(provider, fields), width=session.terminal.width)
     directory = session.environment.config_dir
     before = read_credentials(directory)
     changed = replace(before, providers={**before.providers, provider: fields})
     path = write_credentials(directory, changed)
-    echo(f"Credentials for {provider} stored in {path}. Use them with: navarch serve")
+    echo(
+        f"Credentials for {provider} stored in {path}. Use them with: navarch serve",
+        width=session.terminal.width,
+    )
 
 
 @config.command("set-token")

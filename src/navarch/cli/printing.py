@@ -2,12 +2,28 @@
 
 import json
 import re
+import shutil
+import sys
 from collections.abc import Callable
 
 import click
 
+from navarch.cli.render.table import display_width
+
 _COLOR = re.compile(r"(\x1b\[(?:0|1|3[1236]|90)m)")
 """The sequences of this program: its colours, bold, and the end of both. Black would hide text."""
+
+
+_COLUMNS = re.compile(r"^.*\S {2,}(?=\S)|^ +")
+"""What precedes the last column of a line, or its indentation."""
+
+_EXCERPT = re.compile(r" *\d* +\|")
+
+NARROW = 20
+"""The least columns in which text is broken; with fewer, the terminal breaks the line."""
+
+HANG = 2
+"""How far the second line of a sentence is indented."""
 
 
 class _Replaced(dict[int, str]):
@@ -47,6 +63,49 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-def echo(text: str = "", *, err: bool = False, nl: bool = True, color: bool | None = None) -> None:
-    """Print `text`, the visible part of it."""
-    click.echo(visible(text), err=err, nl=nl, color=color)
+def fold(text: str, width: int) -> str:
+    """Return `text` with lines that fit `width` columns, broken between words.
+
+    What follows stays in its column. Lines of a file, with their number and `|`, stay whole.
+    """
+    return "\n".join(_fold_line(line, width) for line in text.split("\n"))
+
+
+def _fold_line(line: str, width: int) -> str:
+    if display_width(_COLOR.sub("", line)) <= width or _EXCERPT.match(line):
+        return line
+    found = _COLUMNS.match(line)
+    start = found[0] if found else ""
+    indent = display_width(_COLOR.sub("", start))
+    if width - indent < NARROW:
+        return line
+    lines, hang = [start], " " * (indent or HANG)
+    for word in line[len(start) :].split():
+        used = display_width(_COLOR.sub("", lines[-1]))
+        if used > len(hang) and used + 1 + display_width(_COLOR.sub("", word)) > width:
+            lines.append(hang)
+        lines[-1] += word if not lines[-1] or lines[-1].endswith(" ") else f" {word}"
+    return "\n".join(lines)
+
+
+def terminal_width(*, err: bool) -> int | None:
+    """Return the columns of the terminal that shows standard output or error; None without one."""
+    stream = sys.stderr if err else sys.stdout
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def echo(
+    text: str = "",
+    *,
+    err: bool = False,
+    nl: bool = True,
+    color: bool | None = None,
+    width: int | None = None,
+) -> None:
+    """Print `text`, the visible part of it, in lines of `width`.
+
+    Errors and warnings fit their terminal. Without a width, standard output is printed as it is.
+    """
+    shown = visible(text)
+    columns = terminal_width(err=True) if err else width
+    click.echo(shown if columns is None else fold(shown, columns), err=err, nl=nl, color=color)

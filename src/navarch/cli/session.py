@@ -111,7 +111,8 @@ class Session:
     def show(self, answer: object, render: Callable[[Canvas], str]) -> None:
         """Print `answer`: rendered as text, or as JSON, YAML or names."""
         if self.output is Output.TABLE:
-            echo(render(self.canvas()))
+            canvas = self.canvas()
+            echo(render(canvas), width=canvas.width)
         else:
             text = render_data(answer, self.output)
             echo(text, nl=bool(text))
