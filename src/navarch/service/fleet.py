@@ -554,6 +554,10 @@ class FleetService:
             if node.phase is Phase.BOOTING and node.counts and owner is not None:
                 waits = self._boots().awaited(owner, node, self._clock.now())
                 return replace(why, state=f"{why.state}: {waits}")
+            obstacle = self._obstacle(node.pool) if node.pool and node.attempts else None
+            if node.phase is Phase.REQUESTED and obstacle:
+                refused = f"launches refused so far: {node.attempts}; the last: {obstacle}"
+                return replace(why, state=f"{why.state}; {refused}")
         if kind == "launch":
             for launch in (node.launch for node in fleet.nodes.values()):
                 if launch is not None and launch.token == name and launch.instance:

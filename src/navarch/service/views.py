@@ -175,7 +175,8 @@ def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
         return f"{bought} of {len(waiting)} machines of a gang exist; waiting for the others"
     refused = [node for node in staying if node.attempts and node.phase is Phase.REQUESTED]
     if refused:
-        return f"{len(refused)} refused by every provider so far, retrying"
+        last = f": {obstacle}" if obstacle else ""
+        return f"{len(refused)} refused by every provider so far, retrying{last}"
     if missing > 0 and len(present) >= pool.nodes_max:
         return f"{missing} delayed until machines that are leaving have made room"
     if missing > 0:

@@ -42,10 +42,16 @@ def test_a_node_with_a_broken_gpu_is_replaced_and_why_explains_it() -> None:
 def test_up_explains_why_the_pool_is_not_ready_in_time() -> None:
     with running_fleet(habits=Habits(sold_out=1.0)) as fleet:
         up = fleet.run(f"{UP} --timeout 3m")
+        pool, node = fleet.run("why demo").stdout, fleet.run("why demo-0").stdout
+        status = fleet.run("status").stdout
 
     assert up.exit_code == 1
     assert "demo has 0 of 2 nodes after 3m: 2 refused by every provider so far" in up.stderr
     assert up.stdout == ""
+    reason = "h100-8x at sim in r1: "
+    for shown in (up.stderr, pool, node, status):
+        assert reason in shown, shown
+    assert "launches refused so far: " in node.splitlines()[0]
 
 
 def test_repeating_up_resizes_the_pool_and_never_reuses_a_node_name() -> None:
