@@ -1,7 +1,7 @@
 """Authentication of requests: the interface, the built-in authenticators, and join tokens."""
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -87,6 +87,19 @@ def requires_credentials(authenticator: Authenticator) -> bool:
         return authenticator.authenticate({}) is None
     except UnauthenticatedError:
         return True
+
+
+def headers_in(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the headers of a request by name; raise UnauthenticatedError for two credentials.
+
+    A proxy in front of the server may check one of them, and the server the other.
+    """
+    headers: dict[bytes, bytes] = {}
+    for name, value in pairs:
+        if name == AUTHORIZATION and name in headers:
+            raise UnauthenticatedError("more than one authorization header")
+        headers[name] = value
+    return headers
 
 
 AGENTS = "agents"

@@ -82,11 +82,11 @@ class HeartbeatDesk:
             message = _packed(body)
             temperatures = message.temperature_c
             size = len(temperatures)
-        readings = b"".join(
-            (temperatures, message.power_w, message.utilization_pct, message.memory_used_mib)
-        )
-        if len(readings) != READINGS * size or size % 4 or size > 4 * GPUS_MAX:
+        power, use, memory = message.power_w, message.utilization_pct, message.memory_used_mib
+        is_even = len(power) == len(use) == len(memory) == size
+        if not is_even or size % 4 or size > 4 * GPUS_MAX:
             _refuse(message)
+        readings = temperatures + power + use + memory
         node = NodeId(message.node_id)
         if own is not None and node != own:
             raise NotPossibleError(f"this join token is not for node {node}")
@@ -135,7 +135,10 @@ def _plausible(readings: Floats) -> Floats:
 
 def _packed(body: bytes) -> HeartbeatWire:
     """Return the message with its arrays packed."""
-    message = HeartbeatRequest.FromString(body)
+    try:
+        message = HeartbeatRequest.FromString(body)
+    except DecodeError as error:
+        raise InvalidError("not a HeartbeatRequest") from error
     return HeartbeatWire(
         node_id=message.node_id,
         sequence=message.sequence,

@@ -1,13 +1,11 @@
 """Failed logins: counted, logged and slowed by peer."""
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import unquote
 
 import structlog
 
-from navarch.api.auth import AUTHORIZATION
 from navarch.ports.clock import Clock
 from navarch.ports.metrics import Metrics
 
@@ -55,9 +53,12 @@ class FailedLogins:
         for reason in ("missing", "wrong"):
             self._failed.add(0, protocol=protocol, reason=reason)
 
-    async def note(self, protocol: str, address: str, headers: Mapping[bytes, bytes]) -> bool:
-        """Record a failed login; return once it may be answered, False if it is one too many."""
-        reason = "wrong" if AUTHORIZATION in headers else "missing"
+    async def note(self, protocol: str, address: str, *, wrong: bool) -> bool:
+        """Record a failed login; return once it may be answered, False if it is one too many.
+
+        Without any credentials it is not `wrong` but missing.
+        """
+        reason = "wrong" if wrong else "missing"
         self._failed.add(protocol=protocol, reason=reason)
         peer = self._peer(peer_name(address))
         now = self._clock.monotonic()
@@ -71,7 +72,7 @@ class FailedLogins:
                 failures=peer.unlogged,
             )
             peer.logged_at, peer.unlogged = now, 0
-        if reason == "missing":
+        if not wrong:
             return True
         is_slow = len(peer.recent) == AT_ONCE_MAX and now - peer.recent[0] < WINDOW_S
         peer.recent.append(now)

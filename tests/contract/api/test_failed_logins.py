@@ -12,7 +12,6 @@ from tests.support.local_api import build_local_api, call_app, serve_local_api
 from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.api import logins
-from navarch.api.auth import AUTHORIZATION
 from navarch.api.logins import AT_ONCE_MAX, DELAY_S, WAITING_MAX, FailedLogins, peer_name
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnauthenticatedError, UnreachableError
@@ -21,7 +20,6 @@ from navarch.ports.metrics import NoMetrics
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 
-WRONG = {AUTHORIZATION: b"Bearer wrong"}
 TOKEN = "the-token-of-this-test"
 Lines = list[MutableMapping[str, Any]]
 FAILED = "navarch_failed_logins_total"
@@ -49,9 +47,9 @@ def test_a_few_typos_are_answered_at_once_and_further_guesses_are_slow() -> None
     async def story(failed: FailedLogins, clock: SimClock) -> None:
         began = clock.monotonic()
         for _ in range(AT_ONCE_MAX):
-            assert await failed.note("http", "10.0.0.7", WRONG)
+            assert await failed.note("http", "10.0.0.7", wrong=True)
         assert clock.monotonic() == began
-        assert await failed.note("http", "10.0.0.7", WRONG)
+        assert await failed.note("http", "10.0.0.7", wrong=True)
         assert clock.monotonic() == began + DELAY_S
 
     play(story)
@@ -60,9 +58,9 @@ def test_a_few_typos_are_answered_at_once_and_further_guesses_are_slow() -> None
 def test_a_peer_that_guesses_does_not_slow_another() -> None:
     async def story(failed: FailedLogins, clock: SimClock) -> None:
         for _ in range(10 * AT_ONCE_MAX):
-            await failed.note("http", "10.0.0.7", WRONG)
+            await failed.note("http", "10.0.0.7", wrong=True)
         began = clock.monotonic()
-        assert await failed.note("http", "10.0.0.8", WRONG)
+        assert await failed.note("http", "10.0.0.8", wrong=True)
         assert clock.monotonic() == began
 
     play(story)
@@ -71,11 +69,12 @@ def test_a_peer_that_guesses_does_not_slow_another() -> None:
 def test_guesses_in_parallel_are_cut_off_beyond_a_bound() -> None:
     async def story(failed: FailedLogins, _clock: SimClock) -> None:
         notes = [
-            failed.note("http", "10.0.0.7", WRONG) for _ in range(AT_ONCE_MAX + WAITING_MAX + 9)
+            failed.note("http", "10.0.0.7", wrong=True)
+            for _ in range(AT_ONCE_MAX + WAITING_MAX + 9)
         ]
         answered = await asyncio.gather(*notes)
         assert answered.count(False) == 9
-        assert await failed.note("http", "10.0.0.7", WRONG), "it may guess again later"
+        assert await failed.note("http", "10.0.0.7", wrong=True), "it may guess again later"
 
     play(story)
 
@@ -84,7 +83,7 @@ def test_requests_without_credentials_are_no_guesses() -> None:
     async def story(failed: FailedLogins, clock: SimClock) -> None:
         began = clock.monotonic()
         for _ in range(10 * AT_ONCE_MAX):
-            assert await failed.note("http", "10.0.0.7", {})
+            assert await failed.note("http", "10.0.0.7", wrong=False)
         assert clock.monotonic() == began
 
     play(story)
@@ -93,7 +92,7 @@ def test_requests_without_credentials_are_no_guesses() -> None:
 def test_a_peer_is_logged_once_a_minute_with_the_count(lines: Lines) -> None:
     async def story(failed: FailedLogins, clock: SimClock) -> None:
         for _ in range(100):
-            await failed.note("http", "10.0.0.7", WRONG)
+            await failed.note("http", "10.0.0.7", wrong=True)
         assert len(lines) == 2, "at once, and after a minute"
         assert (lines[0]["peer"], lines[0]["failures"]) == ("10.0.0.7", 1)
         assert lines[1]["failures"] > 50
@@ -106,7 +105,7 @@ def test_a_peer_is_logged_once_a_minute_with_the_count(lines: Lines) -> None:
 def test_the_table_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(failed: FailedLogins, _clock: SimClock) -> None:
         for number in range(50):
-            await failed.note("http", f"10.0.0.{number}", WRONG)
+            await failed.note("http", f"10.0.0.{number}", wrong=True)
         assert len(failed._peers) == 20
 
     monkeypatch.setattr(logins, "PEERS_MAX", 20)

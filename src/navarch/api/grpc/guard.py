@@ -10,7 +10,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, identify
+from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, headers_in, identify
 from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.logins import TOO_MANY, FailedLogins
 from navarch.core.errors import InvalidError, UnauthenticatedError
@@ -41,17 +41,18 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(OPEN_SERVICES):
             return handler
-        headers = headers_of(handler_call_details.invocation_metadata)
+        metadata = handler_call_details.invocation_metadata
         try:
-            identity = identify(self._auth, headers)
+            identity = identify(self._auth, headers_of(metadata))
         except UnauthenticatedError:
-            return _rejecting(handler, partial(self._refuse_login, headers))
+            return _rejecting(handler, partial(self._refuse_login, metadata))
         if AGENTS in identity.groups and not handler_call_details.method.startswith(AGENT_CALLS):
             return _rejecting(handler, _refuse_join_token)
         return handler
 
-    async def _refuse_login(self, headers: Mapping[bytes, bytes], context: Context) -> None:
-        if await self._logins.note(GRPC, context.peer(), headers):
+    async def _refuse_login(self, metadata: Any, context: Context) -> None:  # noqa: ANN401
+        has_credentials = any(name == "authorization" for name, _ in metadata or ())
+        if await self._logins.note(GRPC, context.peer(), wrong=has_credentials):
             await context.abort(STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
         await context.abort(grpc.StatusCode.UNAVAILABLE, TOO_MANY)
 
@@ -63,10 +64,10 @@ async def _refuse_join_token(context: Context) -> None:
 
 def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs of names and values
     """Return the metadata of a call in the form of HTTP headers."""
-    return {
-        name.encode(): value if isinstance(value, bytes) else value.encode()
+    return headers_in(
+        (name.encode(), value if isinstance(value, bytes) else value.encode())
         for name, value in metadata or ()
-    }
+    )
 
 
 def _rejecting(handler: Handler, abort: Callable[[Context], Awaitable[None]]) -> Handler:

@@ -10,10 +10,12 @@ import structlog
 
 from navarch.api.auth import (
     AGENTS,
+    AUTHORIZATION,
     REALM,
     UNAUTHORIZED,
     Authenticator,
     JoinTokens,
+    headers_in,
     identify,
     requires_credentials,
 )
@@ -184,14 +186,15 @@ class HttpApp:
         """Return what to answer to a failed login, once it may be answered."""
         client = scope.get("client")
         address = client[0] if client else ""
-        if await self._calls.logins.note(HTTP, address, dict(scope["headers"])):
+        has_credentials = any(name == AUTHORIZATION for name, _ in scope["headers"])
+        if await self._calls.logins.note(HTTP, address, wrong=has_credentials):
             return error
         # An agent repeats the call. It would drop a report that is refused as too much.
         return Refusal(503, UNAVAILABLE.name, TOO_MANY, headers=((b"retry-after", b"1"), *CLOSE))
 
     async def _heartbeat(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Handle a packed heartbeat on a short path; return False if it is none."""
-        headers = dict(scope["headers"])
+        headers = headers_in(scope["headers"])
         if headers.get(b"content-type") not in PROTO_TYPES or scope["method"] != "POST":
             return False
         identity = identify(self._auth, headers)
@@ -206,7 +209,7 @@ class HttpApp:
             return await self._probe(scope["method"], path, send)
         if path.startswith(BUNDLES):
             return self._send_bundle(scope["method"], path.removeprefix(BUNDLES))
-        headers = dict(scope["headers"])
+        headers = headers_in(scope["headers"])
         identity = identify(self._auth, headers)
         if AGENTS in identity.groups and not path.startswith(AGENT_PREFIX):
             raise Refusal(
