@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -41,7 +42,7 @@ def test_a_malformed_heartbeat_is_the_senders_mistake_over_http_and_grpc(body: b
             local.desk.beat(body)
         async with serve_local_api(local, http=False):
             channel = grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://"))
-            call = channel.unary_unary("/navarch.v1.AgentService/Heartbeat")
+            call: Any = channel.unary_unary("/navarch.v1.AgentService/Heartbeat")
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await call(body)
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -64,7 +65,7 @@ def test_two_credentials_are_refused_whichever_is_valid(shown: list[str]) -> Non
             assert (await reader.readline()).startswith(b"HTTP/1.1 401")
             writer.close()
             channel = grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://"))
-            call = channel.unary_unary("/navarch.v1.AgentService/Heartbeat")
+            call: Any = channel.unary_unary("/navarch.v1.AgentService/Heartbeat")
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await call(b"", metadata=[("authorization", f"Bearer {each}") for each in shown])
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
