@@ -67,6 +67,20 @@ TASKS_PER_JOB: Final = Limit(
     remedy="submit smaller jobs",
 )
 
+REQUEST_BYTES: Final = Limit(most=2**20, what="bytes per request", beyond="refused")
+VALUES_PER_REQUEST: Final = Limit(
+    most=50_000,
+    what="values per request, names and empty ones included",
+    beyond="refused",
+    remedy="send less at once",
+)
+CONNECT_JSON_VALUES: Final = Limit(
+    most=10_000,
+    what="values per request in the JSON of the Go system's protocol",
+    beyond="refused",
+    remedy="send less at once, or application/proto",
+)
+
 NAME_LENGTH: Final = Limit(
     most=253,
     what="characters per name of a node, as it is written in a URL",

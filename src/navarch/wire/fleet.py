@@ -1,6 +1,6 @@
 """The methods of FleetApi as calls of navarch.v1.FleetService: the same names, the same fields."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, get_args, get_origin, get_type_hints
@@ -53,9 +53,15 @@ class FleetCall:
         """Return the encoded arguments."""
         return write_fields(values, self.request()).SerializeToString()
 
-    def read_request(self, body: bytes) -> dict[str, Any]:
-        """Return the decoded arguments; raise InvalidError or DecodeError if that fails."""
+    def read_request(
+        self, body: bytes, check: Callable[[Message], None] = lambda _: None
+    ) -> dict[str, Any]:
+        """Return the decoded arguments; raise InvalidError or DecodeError if that fails.
+
+        `check` may refuse the message before it is converted.
+        """
         message = self.request.FromString(body)
+        check(message)
         return read_fields(self.parameters, message, absent_ok=self.defaults)
 
     def write_reply(self, value: object) -> bytes:

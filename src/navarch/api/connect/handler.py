@@ -13,8 +13,10 @@ from google.protobuf.message import DecodeError, Message
 from navarch.api.calls import CONNECT, ApiMetrics
 from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
+from navarch.api.limits import check_json, check_message
 from navarch.api.readings import load_heartbeat
 from navarch.core.errors import InvalidError
+from navarch.core.limits import CONNECT_JSON_VALUES
 from navarch.wire.fleet import INTERNAL, code_of, text_of
 from navarch.wire.reference import navarch_pb2 as pb
 
@@ -90,9 +92,12 @@ def _read(kind: type[Message], request: Request) -> Message:
     if request.content_type == JSON and body and not body.lstrip().startswith(b"{"):
         # The library takes an array for an object without fields.
         raise InvalidError("unmarshal message: the body must be a JSON object")
+    if request.content_type == JSON:
+        check_json(body, CONNECT_JSON_VALUES)
     try:
         if request.content_type == PROTO:
             message.ParseFromString(body)
+            check_message(message)
         else:
             json_format.Parse(body or b"{}", message, ignore_unknown_fields=True)
     except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from navarch.api.auth import shown_in
 from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.grpc.guard import Context, guarded, headers_of, refusal
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.limits import check_limits
+from navarch.api.limits import check_limits, check_message
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -97,7 +97,9 @@ class AgentCalls:
         return Sender() if shown is None else Sender(joiner=self._joins.recognize(shown))
 
     async def _register(self, body: bytes, sender: Sender) -> bytes:
-        registration: Registration = read_message(Registration, pb.Registration.FromString(body))
+        message = pb.Registration.FromString(body)
+        check_message(message)
+        registration: Registration = read_message(Registration, message)
         check_limits(registration)
         sender.check(registration.node)
         if sender.joiner is not None and self._joins is not None:
@@ -113,13 +115,16 @@ class AgentCalls:
     async def _report_health(self, body: bytes, sender: Sender) -> bytes:
         request = pb.ReportHealthRequest.FromString(body)
         sender.check(NodeId(request.node))
+        check_message(request)
         report = read_message(HealthReport, request.report, "$.report")
         check_limits(report, "$.report")
         status = await self._agents.report_health(NodeId(request.node), report)
         return pb.ReportHealthResponse(status=status or "").SerializeToString()
 
     async def _report_metrics(self, body: bytes, sender: Sender) -> bytes:
-        late = read_message(LateReadings, pb.ReportMetricsRequest.FromString(body))
+        request = pb.ReportMetricsRequest.FromString(body)
+        check_message(request)
+        late = read_message(LateReadings, request)
         check_limits(late)
         sender.check(late.node)
         await self._agents.report_metrics(late.node, late.samples)

@@ -15,7 +15,8 @@ from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
 from navarch.api.grpc.guard import Context, TokenInterceptor, guarded, guarded_stream
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.limits import check_limits
+from navarch.api.limits import check_limits, check_message
+from navarch.core.limits import REQUEST_BYTES
 from navarch.ports.agents import AgentApi, Joins
 from navarch.ports.api import FleetApi, Update
 from navarch.ports.evidence import EvidenceDesk
@@ -38,7 +39,7 @@ def _answer(fleet: FleetApi, call: FleetCall) -> Callable[[bytes, Context], Awai
     method = getattr(fleet, call.method)
 
     async def answer(body: bytes, _context: Context) -> bytes:
-        arguments = call.read_request(body)
+        arguments = call.read_request(body, check_message)
         check_limits(arguments)
         return call.write_reply(await method(**arguments))
 
@@ -47,7 +48,7 @@ def _answer(fleet: FleetApi, call: FleetCall) -> Callable[[bytes, Context], Awai
 
 def _watch(fleet: FleetApi, call: FleetCall) -> Callable[[bytes], AsyncIterator[bytes]]:
     async def answer(body: bytes) -> AsyncIterator[bytes]:
-        arguments = call.read_request(body)
+        arguments = call.read_request(body, check_message)
         check_limits(arguments)
         updates = cast("Any", fleet.watch(**arguments))
         # Closed at once when the client leaves, so that the store stops sending updates.
@@ -59,11 +60,10 @@ def _watch(fleet: FleetApi, call: FleetCall) -> Callable[[bytes], AsyncIterator[
     return answer
 
 
-MESSAGE_BYTES_MAX = 2**20
 STOP_WITHIN = timedelta(seconds=2)
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", REQUEST_BYTES.most),
     ("grpc.max_metadata_size", 64 * 1024),
     ("grpc.max_concurrent_streams", 1000),
     # A port in use must be an error, not a second server that gets half of the calls.

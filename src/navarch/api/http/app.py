@@ -46,6 +46,7 @@ from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
 from navarch.api.logins import TOO_MANY
 from navarch.core.errors import InvalidError, UnauthenticatedError
+from navarch.core.limits import REQUEST_BYTES
 from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi, Joins
 from navarch.ports.api import FleetApi
@@ -71,7 +72,7 @@ log = structlog.get_logger(__name__)
 class HttpLimits:
     """Bounds on one request."""
 
-    body_bytes_max: int = 2**20
+    body_bytes_max: int = REQUEST_BYTES.most
     answer_within: timedelta = timedelta(seconds=30)
 
 

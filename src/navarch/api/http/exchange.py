@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from navarch.api.auth import Identity
-from navarch.api.limits import check_limits
+from navarch.api.limits import check_json, check_limits
 from navarch.core.errors import InvalidError
 from navarch.core.records import record_fields
 from navarch.wire.fleet import TOO_LARGE
@@ -78,6 +78,7 @@ class Request:
         """Return the body as a value of type `kind`; an empty body is an empty object."""
         if self.body and self.content_type != JSON:
             raise Refusal(415, "invalid_argument", "the body must be application/json")
+        check_json(self.body)
         try:
             value = msgspec.json.decode(self.body or b"{}", type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
