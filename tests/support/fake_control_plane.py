@@ -101,6 +101,11 @@ class FakeControlPlane:
         self.beats.append((node, metrics))
         return list(self.waiting.values())
 
+    def pending(self, node: NodeId) -> Sequence[Command]:
+        """Return the pending commands."""
+        self._check(node)
+        return list(self.waiting.values())
+
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Record a report, unless it is a duplicate."""
         self.fault("report_health")

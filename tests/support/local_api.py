@@ -7,15 +7,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 from tests.support.archives import MemoryArchive
 
-from navarch.api.auth import Anyone, Authenticator, BearerToken
+from navarch.api.auth import Anyone, Authenticator, BearerToken, Chain, JoinTokens, StoredTokens
 from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
 from navarch.api.grpc.server import GrpcServer
+from navarch.api.guard import GuardedAgents, GuardedEvidence
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.alerts import alert_routes
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
@@ -30,7 +32,9 @@ from navarch.api.http.nodes import (
     policy_routes,
 )
 from navarch.api.http.server import HttpServer, listen
+from navarch.api.http.tokens import token_routes
 from navarch.app.access import AccessService
+from navarch.app.services import host_pool
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.config import Config
 from navarch.config.policy import default_policy
@@ -56,6 +60,7 @@ from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.jobs import JobService
 from navarch.service.joining import EvidenceService, JoinService
 from navarch.service.policies import PolicyService
+from navarch.service.tokens import TokenService
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
@@ -79,6 +84,7 @@ class LocalApi:
     columns: TelemetryTable
     fleet: FleetService
     agents: AgentService
+    guarded_agents: GuardedAgents
     desk: HeartbeatDesk
     app: HttpApp
     auth: Authenticator
@@ -117,6 +123,8 @@ def build_local_api(
     metrics: Metrics | None = None,
     config: Config | None = None,
     machines: ListMachines = no_machines,
+    authenticator: Authenticator | None = None,
+    public_metrics: bool = True,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -141,15 +149,24 @@ def build_local_api(
         timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
         policies=policies,
     )
-    desk = HeartbeatDesk(agents, columns, metrics)
+    joins = JoinService(clock, store)
+    tokens = TokenService(clock, entropy, store)
+    guarded_agents = GuardedAgents(agents, joins, pool_of=partial(host_pool, store))
+    desk = HeartbeatDesk(guarded_agents, columns, metrics)
     calls = ApiMetrics(clock, metrics or NoMetrics())
-    auth = BearerToken(token) if token else Anyone()
+    auth = Chain(
+        [
+            JoinTokens(joins),
+            StoredTokens(tokens),
+            authenticator or (BearerToken(token) if token else Anyone()),
+        ]
+    )
     evidence = EvidenceService(store, MemoryArchive())
     app = build_http_app(
         clock,
         entropy,
         fleet,
-        agents,
+        guarded_agents,
         auth=auth,
         desk=desk,
         ready=ready,
@@ -157,24 +174,27 @@ def build_local_api(
             store.fleet(), now=clock.now(), telemetry=columns, per_gpu=per_gpu
         ),
         limits=limits,
-        joins=JoinService(clock, store),
         bundle=bundle,
+        public_metrics=lambda: public_metrics,
         routes=[
-            *evidence_routes(evidence),
+            *evidence_routes(evidence, GuardedEvidence(evidence, guarded_agents)),
             *held_routes(HeldService(clock, store)),
             *alert_routes(AlertService(clock, entropy, store, alerts or AlertSetup())),
             *job_routes(JobService(clock, store, InlineOffload(), Scheduling)),
-            *join_routes(JoinService(clock, store)),
+            *join_routes(joins),
             *fleet_health_routes(FleetHealthService(clock, store)),
             *policy_routes(
                 PolicyService(clock, policies or (lambda: compile_policies(default_policy())))
             ),
             *access_routes(AccessService(store, lambda: config or Config())),
+            *token_routes(tokens),
             *adoption_routes(AdoptionService(clock, entropy, store, machines)),
         ],
         calls=calls,
     )
-    return LocalApi(store, columns, fleet, agents, desk, app, auth, evidence, calls, injected)
+    return LocalApi(
+        store, columns, fleet, agents, guarded_agents, desk, app, auth, evidence, calls, injected
+    )
 
 
 @asynccontextmanager
@@ -202,13 +222,12 @@ async def serve_local_api(
         if grpc:
             grpc_server = GrpcServer(
                 local.fleet,
-                local.agents,
+                local.guarded_agents,
                 auth=local.auth,
                 desk=local.desk,
                 address="127.0.0.1:0",
                 calls=local.calls,
-                evidence=local.evidence,
-                joins=JoinService(SystemClock(), local.store),
+                evidence=GuardedEvidence(local.evidence, local.guarded_agents),
             )
             local.grpc_url = f"grpc://127.0.0.1:{grpc_server.port}"
             running.append(tasks.create_task(grpc_server.run()))

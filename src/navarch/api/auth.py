@@ -1,13 +1,18 @@
-"""Authentication of requests: the interface, the built-in authenticators, and join tokens."""
+"""Authentication of requests: the interface, the chain, and the built-in authenticators."""
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from navarch.core.access import ADMIN, AGENT, Identity
+from navarch.core.access_token import PREFIX as TOKEN_PREFIX
 from navarch.core.errors import UnauthenticatedError
 from navarch.core.ownership import PREFIX
 from navarch.ports.agents import Joins
+from navarch.ports.tokens import TokenBook
+
+__all__ = ["Identity"]
 
 AUTHORIZATION = b"authorization"
 REALM = 'Bearer realm="navarch"'
@@ -16,48 +21,65 @@ UNAUTHORIZED = "unauthorized"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """An authenticated caller."""
+class ClientCertificate:
+    """The certificate of a TLS client, verified against the configured authorities."""
 
-    subject: str
-    groups: tuple[str, ...] = ()
-    extra: Mapping[str, str] = field(default_factory=dict)
+    common_name: str = ""
+    names: tuple[str, ...] = ()
+    """The alternative names: DNS names, URIs and e-mail addresses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a request shows of its caller."""
+
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
+    """The headers by name, in lower case; for gRPC the metadata."""
+    certificate: ClientCertificate | None = None
+
+    @property
+    def bearer(self) -> str | None:
+        """The bearer token, if there is one; UnauthenticatedError for another scheme."""
+        header = self.headers.get(AUTHORIZATION)
+        if header is None:
+            return None
+        if header[:7].lower() != b"bearer " or len(header) == 7:
+            raise UnauthenticatedError("malformed authorization header")
+        return header[7:].decode("utf-8", errors="replace")
 
 
 class Authenticator(Protocol):
-    """Identifies the caller from the headers of a request (their names in lower case).
+    """Identifies the caller of a request by one kind of credentials.
 
     class FromProxy:
-        def authenticate(self, headers):
-            user = headers.get(b"x-forwarded-user")
-            return None if user is None else Identity(subject=user.decode())
+        def authenticate(self, credentials):
+            user = credentials.headers.get(b"x-forwarded-user")
+            return None if user is None else Identity(subject=user.decode(), grants=ADMIN)
     """
 
-    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
+    def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the caller, or None if the request carries no credentials of this kind.
 
-        Raises UnauthenticatedError for credentials that are wrong. A call without any header
-        shows whether credentials are required at all.
+        Raises UnauthenticatedError for credentials of this kind that are wrong. Empty credentials
+        show whether any are required at all.
         """
         ...
 
 
 class BearerToken:
-    """Accepts every caller with the one token."""
+    """Accepts every caller with the one token, as an administrator."""
 
     def __init__(self, token: str, *, subject: str = "system:authenticated") -> None:
         self._token = token.encode()
-        self._identity = Identity(subject=subject)
+        self._identity = Identity(subject=subject, grants=ADMIN)
 
-    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Compare the token in constant time."""
-        header = headers.get(AUTHORIZATION)
+    def authenticate(self, credentials: Credentials) -> Identity | None:
+        """Compare the token in constant time. It is the last link: any other token is wrong."""
         # An empty token would accept an empty one.
-        if header is None or not self._token:
+        shown = credentials.bearer if self._token else None
+        if shown is None:
             return None
-        if header[:7].lower() != b"bearer " or len(header) == 7:
-            raise UnauthenticatedError("malformed authorization header")
-        if not hmac.compare_digest(header[7:], self._token):
+        if not hmac.compare_digest(shown.encode(), self._token):
             raise UnauthenticatedError("invalid bearer token")
         return self._identity
 
@@ -66,25 +88,72 @@ class Anyone:
     """Accepts every caller: for a server without a token, which must listen on loopback only."""
 
     def __init__(self) -> None:
-        self._identity = Identity(subject="system:anonymous")
+        self._identity = Identity(subject="system:anonymous", grants=ADMIN)
 
-    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:  # noqa: ARG002
+    def authenticate(self, credentials: Credentials) -> Identity | None:  # noqa: ARG002
         """Return the anonymous identity."""
         return self._identity
 
 
-def identify(authenticator: Authenticator, headers: Mapping[bytes, bytes]) -> Identity:
+class JoinTokens:
+    """Identifies machines by their join tokens."""
+
+    def __init__(self, joins: Joins) -> None:
+        self._joins = joins
+
+    def authenticate(self, credentials: Credentials) -> Identity | None:
+        """Return the identity of the machine with the join token; None for other tokens."""
+        shown = credentials.bearer if AUTHORIZATION in credentials.headers else None
+        if shown is None or not shown.startswith(PREFIX):
+            return None
+        joiner = self._joins.recognize(shown)
+        return Identity(subject=f"node:{joiner.node}", grants=AGENT, joiner=joiner)
+
+
+class StoredTokens:
+    """Identifies callers by stored tokens."""
+
+    def __init__(self, tokens: TokenBook) -> None:
+        self._tokens = tokens
+
+    def authenticate(self, credentials: Credentials) -> Identity | None:
+        """Return the identity of a stored token; None for other tokens."""
+        shown = credentials.bearer if AUTHORIZATION in credentials.headers else None
+        if shown is None or not shown.startswith(TOKEN_PREFIX):
+            return None
+        return self._tokens.recognize_token(shown)
+
+
+class Chain:
+    """Asks authenticators in turn; the first that recognizes the kind of credentials decides."""
+
+    def __init__(self, links: Sequence[Authenticator]) -> None:
+        self._links = tuple(links)
+
+    def authenticate(self, credentials: Credentials) -> Identity | None:
+        """Return the first identity, or None; UnauthenticatedError if credentials are wrong."""
+        for link in self._links:
+            found = link.authenticate(credentials)
+            if found is not None:
+                return found
+        return None
+
+
+def identify(authenticator: Authenticator, credentials: Credentials) -> Identity:
     """Return the caller, or raise UnauthenticatedError."""
-    identity = authenticator.authenticate(headers)
+    identity = authenticator.authenticate(credentials)
     if identity is None:
         raise UnauthenticatedError("no credentials")
     return identity
 
 
+_NOTHING = Credentials()
+
+
 def requires_credentials(authenticator: Authenticator) -> bool:
     """Return whether a request without credentials is rejected."""
     try:
-        return authenticator.authenticate({}) is None
+        return authenticator.authenticate(_NOTHING) is None
     except UnauthenticatedError:
         return True
 
@@ -100,37 +169,3 @@ def headers_in(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
             raise UnauthenticatedError("more than one authorization header")
         headers[name] = value
     return headers
-
-
-AGENTS = "agents"
-"""The group of callers that may only make agent calls, for their own node."""
-TOKEN = "join-token"
-_BEARER = b"bearer " + PREFIX.encode()
-
-
-def shown_in(headers: Mapping[bytes, bytes]) -> str | None:
-    """Return the join token in the headers, if there is one."""
-    header = headers.get(AUTHORIZATION)
-    if header is None or header[: len(_BEARER)].lower() != _BEARER:
-        return None
-    return header[7:].decode("ascii", errors="replace")
-
-
-class JoinTokens:
-    """Identifies machines by their join tokens, and other callers by another authenticator."""
-
-    def __init__(self, joins: Joins, others: Authenticator) -> None:
-        self._joins = joins
-        self._others = others
-
-    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return the identity of the machine with the join token, or of another caller."""
-        shown = shown_in(headers)
-        if shown is None:
-            return self._others.authenticate(headers)
-        joiner = self._joins.recognize(shown)
-        return Identity(
-            subject=f"node:{joiner.node}",
-            groups=(AGENTS,),
-            extra={"node": joiner.node, TOKEN: shown},
-        )

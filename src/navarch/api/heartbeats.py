@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
-from navarch.core.errors import InvalidError, NotPossibleError
+from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId
 from navarch.core.recovery import Command
 from navarch.ports.agents import AgentApi
@@ -64,12 +64,11 @@ class HeartbeatDesk:
             buckets=DELAY_BUCKETS_S,
         )
 
-    def beat(self, body: bytes, own: str | None = None) -> bytes:
+    def beat(self, body: bytes) -> bytes:
         """Process one HeartbeatRequest; return the HeartbeatResponse.
 
-        `own` is the only node that the sender may report, if it is restricted to one. Raises
-        InvalidError for a message that cannot be read, and NotFoundError for a node that never
-        registered.
+        Raises InvalidError for a message that cannot be read, and NotFoundError for a node that
+        never registered.
         """
         try:
             message = HeartbeatWire.FromString(body)
@@ -88,8 +87,6 @@ class HeartbeatDesk:
             _refuse(message)
         readings = temperatures + power + use + memory
         node = NodeId(message.node_id)
-        if own is not None and node != own:
-            raise NotPossibleError(f"this join token is not for node {node}")
         commands = self._heartbeat(node)
         batch = self._batches.get(size)
         if batch is None:

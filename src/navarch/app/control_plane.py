@@ -1,7 +1,7 @@
 """The control plane as one value, the same in production and in simulation."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import structlog
@@ -11,16 +11,18 @@ from navarch.config.policy import default_policy
 from navarch.control.health.crash_loops import CrashLoopController
 from navarch.control.health.stragglers import StragglerController
 from navarch.control.health.wear import WearController
+from navarch.control.pools.ledger import Ledger
 from navarch.control.runtime.commit_metrics import CommitMetrics
 from navarch.control.runtime.operations import OperationRunner
 from navarch.control.runtime.runtime import Runtime
+from navarch.core.budget import Budget
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Offering
 from navarch.fleet.boot_times import AS_CONFIGURED
 from navarch.health.policy.engine import compile_policies
 from navarch.ports.api import FailingController
-from navarch.ports.store import Committed
+from navarch.ports.store import Committed, Store
 from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
@@ -58,10 +60,32 @@ class Plane(ControlPlaneParts):
         self._readers = (WearController(self.clock, self.store, note_findings), stragglers)
         crash_loops = CrashLoopController(self.clock, self.store, note_findings)
         self.learning = [*self._readers, crash_loops]
-        self.fleet = FleetService(
+        self._runtime: Runtime | None = None
+        self.fleet = self.fleet_over(
+            self.store, self.ledger, self.opinions.budgets, failing=self.failing
+        )
+        self.adoption = self.adoption_over(self.store)
+        self.jobs = self.jobs_over(self.store)
+        self.store.subscribe(self._on_commit)
+        self.store.subscribe(CommitMetrics(self.metrics, self.store.fleet()).on_commit)
+
+    def fleet_over(
+        self,
+        store: Store,
+        ledger: Ledger,
+        budgets: Sequence[Budget],
+        *,
+        failing: Callable[[], Sequence[FailingController]] = lambda: (),
+        team: str = "",
+    ) -> FleetService:
+        """Return the use cases of operators for what `store` shows of the fleet.
+
+        `team` is the team of new pools that name none.
+        """
+        return FleetService(
             self.clock,
             self.entropy,
-            self.store,
+            store,
             self.liveness,
             offerings=self.offerings,
             assortment=self.assortment,
@@ -70,22 +94,22 @@ class Plane(ControlPlaneParts):
             obstacle=self._obstacle,
             boots=lambda: AS_CONFIGURED if self.boots is None else self.boots.watch,
             inject=self.inject,
-            budgets=self.opinions.budgets,
-            ledger=self.ledger,
+            budgets=budgets,
+            ledger=ledger,
             strategies=lambda: (*BUILT_IN, *self.opinions.remediators),
             missing_agent=self.missing_agent,
             is_configured=self.is_configured,
-            failing=self.failing,
+            failing=failing,
+            team=team,
         )
-        self.adoption = AdoptionService(
-            self.clock, self.entropy, self.store, self.guarded.list_machines
-        )
-        self._runtime: Runtime | None = None
-        self.jobs = JobService(
-            self.clock, self.store, self.scheduler_offload, self.opinions.scheduling
-        )
-        self.store.subscribe(self._on_commit)
-        self.store.subscribe(CommitMetrics(self.metrics, self.store.fleet()).on_commit)
+
+    def adoption_over(self, store: Store) -> AdoptionService:
+        """Return the use cases of adopted machines for what `store` shows."""
+        return AdoptionService(self.clock, self.entropy, store, self.guarded.list_machines)
+
+    def jobs_over(self, store: Store) -> JobService:
+        """Return the use cases of jobs for what `store` shows."""
+        return JobService(self.clock, store, self.scheduler_offload, self.opinions.scheduling)
 
     def failing(self) -> Sequence[FailingController]:
         """Return the controllers that fail; none before they run."""

@@ -10,8 +10,10 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from navarch.api.auth import Chain, JoinTokens, StoredTokens
 from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
+from navarch.api.guard import GuardedAgents, GuardedEvidence
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.alerts import alert_routes
 from navarch.api.http.app import build_http_app
@@ -27,8 +29,8 @@ from navarch.api.http.nodes import (
     policy_routes,
 )
 from navarch.api.http.server import HttpServer
+from navarch.api.http.tokens import token_routes
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
-from navarch.app.access import AccessService
 from navarch.app.agent_bundle import AgentBundles
 from navarch.app.alerts import AlertChannels
 from navarch.app.bringup import (
@@ -44,6 +46,7 @@ from navarch.app.bringup import (
     render_user_data,
 )
 from navarch.app.control_plane import Opinions, Plane
+from navarch.app.doors import Doors, build_grpc_server
 from navarch.app.leadership import (
     Standby,
     acquire_leadership,
@@ -58,11 +61,11 @@ from navarch.app.readiness import Readiness
 from navarch.app.servers import (
     Address,
     BearerAuth,
-    build_grpc_server,
     link_name,
     listen_at,
     parse_listen_address,
 )
+from navarch.app.services import ScopedServices, ServiceParts, host_pool
 from navarch.app.telemetry import PauseWatch, Snapshots, TimeoutMigration
 from navarch.app.watchdog import LoopWatchdog
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
@@ -81,10 +84,8 @@ from navarch.core.user_data import multipart
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.ports.provider import ProvisionRequest
 from navarch.service.agents import Timing
-from navarch.service.alerts import AlertService
-from navarch.service.fleet_health import FleetHealthService, HeldService
-from navarch.service.joining import BringUpService, EvidenceService, JoinService
-from navarch.service.policies import PolicyService
+from navarch.service.joining import EvidenceService, JoinService
+from navarch.service.tokens import TokenService, TokenUses
 from navarch.stores.evidence import AgingFolder, FolderArchive, FolderBringUpLogs
 from navarch.stores.sqlite import SqliteStore
 
@@ -174,16 +175,11 @@ class Server:
             store, http = opened.store, opened.http
             async with asyncio.TaskGroup() as tasks:
                 plane = self._plane = self._build(stack, tasks, opened)
-                desk = HeartbeatDesk(plane.agents, opened.snapshots.telemetry, self._metrics)
+                doors = self._doors(opened, plane)
+                desk = doors.desk
                 stack.callback(desk.flush)
-                evidence = EvidenceService(
-                    store, FolderArchive(self._data_dir / EVIDENCE, opened.offload)
-                )
-                joins = JoinService(self._clock, store)
-                http_server = self._http_server(opened, plane, desk, evidence, joins)
-                grpc_server = build_grpc_server(
-                    plane, self._auth, desk, evidence, joins, grpc, calls=self._calls
-                )
+                http_server = self._http_server(opened, plane, doors)
+                grpc_server = build_grpc_server(doors, grpc, calls=self._calls)
                 timeouts = self._timeouts = TimeoutMigration(
                     self._clock,
                     store,
@@ -201,6 +197,7 @@ class Server:
                     grpc_server.run(),
                     plane.run(),
                     timeouts.run(),
+                    doors.uses.run(),
                     plane.ledger.read(),  # for the metrics, and the first question about costs
                     LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run(),
                     PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
@@ -257,44 +254,62 @@ class Server:
             snapshots=snapshots,
         )
 
-    def _http_server(
-        self,
-        opened: "_Opened",
-        plane: Plane,
-        desk: HeartbeatDesk,
-        evidence: EvidenceService,
-        joins: JoinService,
-    ) -> HttpServer:
+    def _doors(self, opened: "_Opened", plane: Plane) -> Doors:
+        """Return what the HTTP and the gRPC server need: everything behind them is guarded."""
         store = opened.store
-        logs = FolderBringUpLogs(self._data_dir / BRINGUP, opened.offload)
+        archive = FolderArchive(self._data_dir / EVIDENCE, opened.offload)
+        joins = JoinService(self._clock, store)
+        agents = GuardedAgents(plane.agents, joins, pool_of=partial(host_pool, store))
+        uses = TokenUses(self._clock, store)
+        parts = ServiceParts(
+            clock=self._clock,
+            entropy=self._entropy,
+            store=store,
+            plane=plane,
+            archive=archive,
+            logs=FolderBringUpLogs(self._data_dir / BRINGUP, opened.offload),
+            alerts=self._alerts.setup(),
+            policies=lambda: self._policies,
+            config=lambda: self._config,
+            uses=uses,
+        )
+        tokens = TokenService(self._clock, self._entropy, store, uses)
+        return Doors(
+            auth=Chain([JoinTokens(joins), StoredTokens(tokens), self._auth]),
+            services=ScopedServices(parts).guarded(),
+            agents=agents,
+            desk=HeartbeatDesk(agents, opened.snapshots.telemetry, self._metrics),
+            evidence=GuardedEvidence(EvidenceService(store, archive), agents),
+            uses=uses,
+        )
+
+    def _http_server(self, opened: "_Opened", plane: Plane, doors: Doors) -> HttpServer:
+        services, desk, write = doors.services, doors.desk, opened.store.check_writable
         app = build_http_app(
             self._clock,
             self._entropy,
-            plane.fleet,
-            plane.agents,
-            auth=self._auth,
+            services.fleet,
+            doors.agents,
+            auth=doors.auth,
             desk=desk,
-            ready=Readiness(
-                self._clock, serving=lambda: self._serving, write=store.check_writable
-            ).missing,
+            ready=Readiness(self._clock, serving=lambda: self._serving, write=write).missing,
             metrics=partial(self._exposition, opened, plane, desk),
-            joins=joins,
             calls=self._calls,
             link=link_name(opened.http, "http"),
             bundle=self._bundles.get,
+            public_metrics=lambda: self._config.server.metrics.public,
             routes=[
-                *evidence_routes(evidence),
-                *held_routes(HeldService(self._clock, store)),
-                *alert_routes(
-                    AlertService(self._clock, self._entropy, store, self._alerts.setup())
-                ),
-                *job_routes(plane.jobs),
-                *bringup_routes(BringUpService(store, logs)),
-                *join_routes(joins),
-                *fleet_health_routes(FleetHealthService(self._clock, store)),
-                *policy_routes(PolicyService(self._clock, lambda: self._policies)),
-                *access_routes(AccessService(store, lambda: self._config)),
-                *adoption_routes(plane.adoption),
+                *evidence_routes(services.evidence, doors.evidence),
+                *held_routes(services.held),
+                *alert_routes(services.alerts),
+                *job_routes(services.jobs),
+                *bringup_routes(services.bringups),
+                *join_routes(services.joins),
+                *fleet_health_routes(services.health),
+                *policy_routes(services.policies),
+                *access_routes(services.access),
+                *adoption_routes(services.adoption),
+                *token_routes(services.tokens),
             ],
         )
         return HttpServer(

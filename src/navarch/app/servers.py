@@ -1,18 +1,12 @@
 """The HTTP and gRPC servers of a control plane: sockets, authentication and process metrics."""
 
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from navarch.api.auth import Anyone, Authenticator, BearerToken, Identity
-from navarch.api.calls import ApiMetrics
-from navarch.api.grpc.server import GrpcServer
-from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.auth import Anyone, Authenticator, BearerToken, Credentials
 from navarch.api.http.server import listen
-from navarch.app.control_plane import Plane
+from navarch.core.access import Identity
 from navarch.core.errors import InvalidError, NavarchError
-from navarch.ports.agents import Joins
-from navarch.ports.evidence import EvidenceDesk
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"
@@ -76,9 +70,9 @@ class BearerAuth:
         self.token = token
         self._inner = BearerToken(token) if token else Anyone()
 
-    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
+    def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the identity of the caller, None if it has no valid token."""
-        return self._inner.authenticate(headers)
+        return self._inner.authenticate(credentials)
 
 
 def listen_at(address: Address) -> socket.socket:
@@ -86,43 +80,11 @@ def listen_at(address: Address) -> socket.socket:
     try:
         return listen(address.host, address.port)
     except OSError as error:
-        raise _in_use(address, "address", error.strerror or str(error)) from error
+        raise in_use(address, "address", error.strerror or str(error)) from error
 
 
-def build_grpc_server(
-    plane: Plane,
-    auth: BearerAuth,
-    desk: HeartbeatDesk,
-    evidence: EvidenceDesk,
-    joins: Joins,
-    address: Address,
-    *,
-    calls: ApiMetrics,
-) -> GrpcServer:
-    """Return the gRPC server, or raise StartError if its address is not available."""
-    if address.port:
-        # gRPC does not report why a port is not available; a plain socket does.
-        try:
-            listen(address.host, address.port).close()
-        except OSError as error:
-            raise _in_use(address, "grpc-address", error.strerror or str(error)) from error
-    try:
-        return GrpcServer(
-            plane.fleet,
-            plane.agents,
-            auth=auth,
-            desk=desk,
-            address=str(address),
-            evidence=evidence,
-            joins=joins,
-            calls=calls,
-            link=link_name(address, "grpc"),
-        )
-    except RuntimeError as error:
-        raise _in_use(address, "grpc-address", "the address is not available") from error
-
-
-def _in_use(address: Address, option: str, why: str) -> StartError:
+def in_use(address: Address, option: str, why: str) -> StartError:
+    """Return the error for an address that is not available."""
     return StartError(
         f"cannot listen on {address}: {why}. Another server may be running there; stop it, "
         f"or choose another address with --{option}"

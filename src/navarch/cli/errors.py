@@ -63,7 +63,7 @@ RULES: dict[str, ErrorRule] = {
         code=NOT_ALLOWED,
         remedy="set NAVARCH_AUTH_TOKEN, or store a token with: navarch config set-token",
     ),
-    "ForbiddenError": ErrorRule(code=NOT_ALLOWED),
+    "PermissionDeniedError": ErrorRule(code=NOT_ALLOWED),
     "UnreachableError": ErrorRule(
         code=UNREACHABLE,
         remedy="is `navarch serve` running there, and is --server right?",

@@ -65,6 +65,8 @@ ENTRIES = {
     "policy": entry(
         "policy:policy", SETUP, "Check, test and compare health policies.", extra="server"
     ),
+    "token": entry("tokens:token", SETUP, "Create, rotate and revoke tokens."),
+    "whoami": entry("tokens:whoami", SETUP, "Show who you are to the server, and your role."),
     "config": entry("config:config", SETUP, "Manage credentials, tokens and configuration."),
     "doctor": entry("doctor:doctor", SETUP, "Check this machine's set-up."),
     "completion": entry("completion:completion", SETUP, "Print a shell completion script."),

@@ -140,6 +140,8 @@ def _refusal(error: grpc.aio.AioRpcError) -> NavarchError:
     code, text = error.code(), error.details() or ""
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return UnauthorizedError("the control plane does not accept the token")
+    if code is grpc.StatusCode.PERMISSION_DENIED:
+        return UnauthorizedError(text)
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return NotPossibleError(f"the control plane is older than this agent: {text}")
     return error_from(code.name.lower(), text)

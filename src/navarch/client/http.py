@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import NoneType
 from typing import TypeVar
@@ -16,7 +16,7 @@ from navarch.core.bringup import BringUpLog
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Explanation, Recorded, Subject
 from navarch.core.health import CheckResult
-from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, SilenceId
+from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, SilenceId, TokenName
 from navarch.core.incident import Evidence, EvidenceNote, Incident
 from navarch.core.job import Job
 from navarch.core.records import record_fields
@@ -43,6 +43,7 @@ from navarch.ports.api import (
 )
 from navarch.ports.fleet_health import FleetHealth, HeldNode
 from navarch.ports.policies import XidRuling
+from navarch.ports.tokens import Caller, IssuedToken, TokenRequest, TokenView
 from navarch.wire.bodies import (
     AdoptRequest,
     Author,
@@ -51,10 +52,12 @@ from navarch.wire.bodies import (
     Items,
     JoinPass,
     JoinRequest,
+    NewToken,
     Order,
     Reason,
     Release,
     Requeue,
+    Rotation,
     Size,
 )
 from navarch.wire.fleet import error_from
@@ -251,6 +254,38 @@ class HttpFleetClient:
     async def explain_job(self, name: JobName) -> Explanation:
         """Explain the state of a job."""
         return await self._get(f"/v1/jobs/{_segment(name)}/why", Explanation)
+
+    async def whoami(self) -> Caller:
+        """Return the caller, as the server identified it."""
+        return await self._get("/v1/whoami", Caller)
+
+    async def create_token(self, request: TokenRequest, *, reason: str = "") -> IssuedToken:
+        """Create a token."""
+        body = NewToken(
+            name=request.name, grant=request.grant, expires_in=request.expires_in, reason=reason
+        )
+        return await self._request("POST", "/v1/tokens", IssuedToken, body)
+
+    async def list_tokens(self) -> Sequence[TokenView]:
+        """Return the tokens, without their secrets."""
+        return await self._list("/v1/tokens", TokenView)
+
+    async def rotate_token(
+        self,
+        token: TokenName,
+        *,
+        overlap: timedelta = timedelta(hours=24),
+        expires_in: timedelta | None = timedelta(days=90),
+    ) -> IssuedToken:
+        """Give a token a new secret."""
+        path = f"/v1/tokens/{_segment(token)}:rotate"
+        body = Rotation(overlap=overlap, expires_in=expires_in)
+        return await self._request("POST", path, IssuedToken, body)
+
+    async def revoke_token(self, token: TokenName, *, reason: str = "") -> None:
+        """Delete a token."""
+        path = f"/v1/tokens/{_segment(token)}:revoke"
+        await self._request("POST", path, NoneType, Reason(reason=reason))
 
     async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return the logs of every set-up attempt of a node's machine, oldest first."""

@@ -69,6 +69,12 @@ class MetricsConfig:
     """Which metrics are exposed, and sources that take precedence over agents' heartbeats."""
 
     per_gpu: bool = key(BOOLEAN, "whether `/metrics` contains readings of each GPU", default=True)
+    public: bool = key(
+        BOOLEAN,
+        "whether `/metrics` is served without a token; otherwise a scrape needs one for the whole "
+        "fleet, of the role viewer or above",
+        default=True,
+    )
     prometheus: PrometheusConfig | None = key(
         Nested(cls=PrometheusConfig),
         "a Prometheus server",

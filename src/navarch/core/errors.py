@@ -7,6 +7,7 @@ NavarchError
 ├── NotPossibleError           not in this state; the message states what would help
 ├── InvalidError               the request makes no sense; the message names the field
 ├── UnauthenticatedError       the token is missing or wrong; use a valid one
+├── PermissionDeniedError      the caller's role or scope does not allow it; ask an administrator
 ├── UnreachableError           the control plane does not answer; retry later
 ├── ConfigError                a configuration file is wrong; see config/problem.py
 ├── StartError                 the server cannot start as configured; see app/servers.py
@@ -58,6 +59,10 @@ class InvalidError(NavarchError):
 
 class UnauthenticatedError(NavarchError):
     """The credentials are missing or wrong."""
+
+
+class PermissionDeniedError(NavarchError):
+    """The credentials are valid, and do not allow the request."""
 
 
 class UnreachableError(NavarchError):

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from navarch.core.access_token import AccessToken
 from navarch.core.alert import Alert, AlertGroup, AlertSilence
 from navarch.core.event import Event
 from navarch.core.ids import (
@@ -18,6 +19,7 @@ from navarch.core.ids import (
     RecoveryId,
     SilenceId,
     Token,
+    TokenName,
 )
 from navarch.core.incident import Incident
 from navarch.core.instance import Inventory
@@ -46,6 +48,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     alerts: Sequence[Alert] = ()
     alert_groups: Sequence[AlertGroup] = ()
     alert_silences: Sequence[AlertSilence] = ()
+    access_tokens: Sequence[AccessToken] = ()
     forget_nodes: Sequence[NodeId] = ()
     forget_commands: Sequence[CommandId] = ()
     forget_incidents: Sequence[IncidentId] = ()
@@ -54,6 +57,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     forget_alerts: Sequence[AlertId] = ()
     forget_alert_groups: Sequence[str] = ()
     forget_alert_silences: Sequence[SilenceId] = ()
+    forget_access_tokens: Sequence[TokenName] = ()
     launches: Sequence[Launch] = ()
     """Launches that are over, for the ledger; open launches are part of their node."""
     forget_launches: Sequence[tuple[Token, InstanceId | None]] = ()
@@ -123,6 +127,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         Kind(name="alerts", key="id", type=Alert, since=6),
         Kind(name="alert_groups", key="id", type=AlertGroup, since=6),
         Kind(name="alert_silences", key="id", type=AlertSilence, since=6),
+        Kind(name="access_tokens", key="name", type=AccessToken, since=7),
     )
 
     revision: int = 0
@@ -135,6 +140,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     alerts: Table[AlertId, Alert] = msgspec.field(default_factory=Table)
     alert_groups: Table[str, AlertGroup] = msgspec.field(default_factory=Table)
     alert_silences: Table[SilenceId, AlertSilence] = msgspec.field(default_factory=Table)
+    access_tokens: Table[TokenName, AccessToken] = msgspec.field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
     hosts: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
     """The self-registered nodes by the pool that they serve, whether it exists or not."""

@@ -25,3 +25,6 @@ AlertId = NewType("AlertId", str)
 """The cause and the name of the subject: `node-fault@training-3`."""
 
 SilenceId = NewType("SilenceId", str)
+
+TokenName = NewType("TokenName", str)
+"""The name of a stored token."""

@@ -59,6 +59,9 @@ class AgentApi(Protocol):
         Raises NotFoundError for a node that never registered: it should register.
         """
 
+    def pending(self, node: NodeId) -> Sequence[Command]:
+        """Return the commands that `node` has not acknowledged yet, without a heartbeat."""
+
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report the results of checks; return the node's status after them."""
 

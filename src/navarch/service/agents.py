@@ -224,6 +224,12 @@ class AgentService:
         probes = () if self._probes is None else self._probes.pending(node)
         return [*commands, *probes] if probes else commands
 
+    def pending(self, node: NodeId) -> Sequence[Command]:
+        """Return the commands that `node` has not acknowledged yet."""
+        if node not in self._store.fleet().nodes:
+            raise NotFoundError(f"node not found: {node}")
+        return self._index.commands.pending(node)
+
     def _may_move(self) -> bool:
         """Return whether one more agent may register only because its connection has moved."""
         now = self._clock.now()

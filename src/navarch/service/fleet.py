@@ -143,13 +143,14 @@ class FleetService:
         boots: Callable[[], BootWatch] = lambda: AS_CONFIGURED,
         is_configured: Callable[[PoolName], bool] = lambda _: False,
         failing: Callable[[], Sequence[FailingController]] = lambda: (),
+        team: str = "",
     ) -> None:
         """`on_sale` returns what each provider has; without it, a new pool may name anything.
 
         `missing_agent` returns why no agent would start on the machines of a pool.
         `is_configured` returns whether the configuration file decides what a pool buys.
         `boots` returns what decides how long machines are waited for, `failing` the controllers
-        that fail.
+        that fail. `team` is the team of new pools that name none.
         """
         self._clock = clock
         self._entropy = entropy
@@ -168,6 +169,7 @@ class FleetService:
         self._boots = boots
         self._is_configured = is_configured
         self._failing = failing
+        self._team = team
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -280,6 +282,8 @@ class FleetService:
             check_on_sale(spec, self._store.fleet().pools.values(), on_sale)
         fleet = self._store.fleet()
         before = fleet.pools.get(spec.name)
+        if self._team and "team" not in spec.labels:
+            spec = replace(spec, labels={**spec.labels, "team": self._team})
         after = self._sized(pool_from(spec, before), before)
         missing = self._missing_agent(after)
         if missing is not None:

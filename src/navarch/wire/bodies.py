@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from navarch.core.access import Grant
 from navarch.core.health import CheckResult, HealthReport
-from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.ids import CommandId, NodeId, PoolName, TokenName
 from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.recovery import Command, CommandKind
@@ -27,6 +28,24 @@ class Reason:
     """The reason for a request."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token to create, and why."""
+
+    name: TokenName
+    grant: Grant
+    expires_in: timedelta | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """How long the old secret of a token and its new one are accepted."""
+
+    overlap: timedelta
+    expires_in: timedelta | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

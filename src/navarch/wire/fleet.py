@@ -13,6 +13,7 @@ from navarch.core.errors import (
     NavarchError,
     NotFoundError,
     NotPossibleError,
+    PermissionDeniedError,
     ProviderError,
     StoreError,
     UnauthenticatedError,
@@ -131,6 +132,7 @@ class ErrorCode:
 INVALID = ErrorCode(name="invalid_argument", grpc=3, http=400, connect=400)
 TIMED_OUT = ErrorCode(name="deadline_exceeded", grpc=4, http=504, connect=504)
 NOT_FOUND = ErrorCode(name="not_found", grpc=5, http=404, connect=404)
+PERMISSION_DENIED = ErrorCode(name="permission_denied", grpc=7, http=403, connect=403)
 TOO_LARGE = ErrorCode(name="resource_exhausted", grpc=8, http=413, connect=413)
 NOT_POSSIBLE = ErrorCode(name="failed_precondition", grpc=9, http=409, connect=400)
 CONFLICT = ErrorCode(name="aborted", grpc=10, http=409, connect=409)
@@ -145,6 +147,7 @@ _ERRORS: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (NotPossibleError, NOT_POSSIBLE),
     (ConflictError, CONFLICT),
     (UnauthenticatedError, UNAUTHENTICATED),
+    (PermissionDeniedError, PERMISSION_DENIED),
     (UnreachableError, UNAVAILABLE),
     (StoreError, UNAVAILABLE),
     (ProviderError, UNAVAILABLE),
@@ -158,6 +161,7 @@ _OURS: dict[str, type[NavarchError]] = {
     NOT_POSSIBLE.name: NotPossibleError,
     CONFLICT.name: ConflictError,
     UNAUTHENTICATED.name: UnauthenticatedError,
+    PERMISSION_DENIED.name: PermissionDeniedError,
     UNAVAILABLE.name: UnreachableError,
     TIMED_OUT.name: UnreachableError,
 }

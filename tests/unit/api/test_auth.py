@@ -7,21 +7,26 @@ import grpc
 import pytest
 from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
-from navarch.api.auth import Anyone, BearerToken, Identity, JoinTokens
+from navarch.api.auth import Anyone, BearerToken, Chain, Credentials, JoinTokens
 from navarch.client.connect import connect_fleet
+from navarch.core.access import ADMIN, Identity
 from navarch.core.errors import UnauthenticatedError
 from navarch.core.ownership import PREFIX, Joiner
 
 TOKEN = "s3cret"
 
 
+def showing(authorization: bytes) -> Credentials:
+    return Credentials(headers={b"authorization": authorization})
+
+
 def test_the_right_token_is_accepted() -> None:
-    identity = BearerToken(TOKEN).authenticate({b"authorization": b"Bearer s3cret"})
-    assert identity == Identity(subject="system:authenticated")
+    identity = BearerToken(TOKEN).authenticate(showing(b"Bearer s3cret"))
+    assert identity == Identity(subject="system:authenticated", grants=ADMIN)
 
 
 def test_a_request_without_credentials_has_no_identity() -> None:
-    assert BearerToken(TOKEN).authenticate({}) is None
+    assert BearerToken(TOKEN).authenticate(Credentials()) is None
 
 
 @pytest.mark.parametrize(
@@ -37,11 +42,11 @@ def test_a_request_without_credentials_has_no_identity() -> None:
 )
 def test_wrong_credentials_are_an_error(header: bytes, complaint: str) -> None:
     with pytest.raises(UnauthenticatedError, match=complaint):
-        BearerToken(TOKEN).authenticate({b"authorization": header})
+        BearerToken(TOKEN).authenticate(showing(header))
 
 
 def test_an_empty_token_accepts_no_request() -> None:
-    assert BearerToken("").authenticate({b"authorization": b"Bearer "}) is None
+    assert BearerToken("").authenticate(showing(b"Bearer ")) is None
 
 
 class NoJoins:
@@ -55,15 +60,15 @@ class NoJoins:
 
 
 def test_a_caller_without_a_join_token_is_identified_by_the_other_authenticator() -> None:
-    alice = JoinTokens(NoJoins(), BearerToken("a", subject="alice"))
-    assert alice.authenticate({b"authorization": b"Bearer a"}) == Identity(subject="alice")
+    alice = Chain([JoinTokens(NoJoins()), BearerToken("a", subject="alice")])
+    assert alice.authenticate(showing(b"Bearer a")) == Identity(subject="alice", grants=ADMIN)
     with pytest.raises(UnauthenticatedError, match="invalid bearer token"):
-        alice.authenticate({b"authorization": b"Bearer b"})
-    assert alice.authenticate({}) is None
-    anyone = JoinTokens(NoJoins(), Anyone())
-    assert anyone.authenticate({}) is not None
+        alice.authenticate(showing(b"Bearer b"))
+    assert alice.authenticate(Credentials()) is None
+    anyone = Chain([JoinTokens(NoJoins()), Anyone()])
+    assert anyone.authenticate(Credentials()) is not None
     with pytest.raises(UnauthenticatedError, match="unknown join token"):
-        anyone.authenticate({b"authorization": f"Bearer {PREFIX}x".encode()})
+        anyone.authenticate(showing(f"Bearer {PREFIX}x".encode()))
 
 
 def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:

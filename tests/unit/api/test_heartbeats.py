@@ -1,7 +1,7 @@
 """Packed heartbeats: what comes in as bytes comes out as readings."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from types import NoneType
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from tests.support.local_api import LocalApi, build_local_api, call_app, serve_l
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.client.connection import ServerConnection, parse_address
 from navarch.client.http import JSON
+from navarch.core.access import ADMIN, Identity, acting_as
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
@@ -34,6 +35,12 @@ from navarch.wire.bodies import (
 from navarch.wire.v1.agent_pb2 import HeartbeatRequest, HeartbeatResponse
 
 T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def as_an_administrator() -> Iterator[None]:
+    with acting_as(Identity(subject="test", grants=ADMIN)):
+        yield
 
 
 def code_in(answer: Response) -> str:

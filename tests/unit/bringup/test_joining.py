@@ -12,7 +12,8 @@ from tests.support.local_api import build_local_api, serve_local_api
 
 from navarch.agent.settings import machine_key
 from navarch.agent.transport.protobuf import heartbeat_bytes
-from navarch.api.auth import BearerToken
+from navarch.api.auth import BearerToken, Chain, JoinTokens
+from navarch.api.guard import GuardedAgents
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, build_http_app
 from navarch.client.connect import connect_fleet
@@ -122,16 +123,16 @@ def test_the_token_of_a_departed_node_is_refused() -> None:
 
 def an_app(store: MemoryStore) -> HttpApp:
     clock, columns = SystemClock(), TelemetryTable(SystemClock(), timeout=a_pool().cooldown)
-    agents = AgentService(clock, store, indexed(store), columns)
+    joins = JoinService(clock, store)
+    agents = GuardedAgents(AgentService(clock, store, indexed(store), columns), joins)
     return build_http_app(
         clock,
         SystemEntropy(),
         FleetService(clock, SystemEntropy(), store, columns),
         agents,
-        auth=BearerToken("the operators' token"),
+        auth=Chain([JoinTokens(joins), BearerToken("the operators' token")]),
         desk=HeartbeatDesk(agents, columns),
         metrics=lambda: iter(()),
-        joins=JoinService(clock, store),
         link="10.0.0.5:8080/http",
     )
 
@@ -186,7 +187,7 @@ def test_a_machine_joins_with_its_token_and_may_act_only_as_its_node() -> None:
         assert await ask(app, "GET", "/v1/nodes", token()) == 403
         packed = heartbeat_bytes(NodeId("training-1"), None, sequence=1)
         path = "/v1/agent/heartbeat"
-        assert await ask(app, "POST", path, token(), packed, kind=b"application/proto") == 409
+        assert await ask(app, "POST", path, token(), packed, kind=b"application/proto") == 403
         packed = heartbeat_bytes(NODE, None, sequence=1)
         assert await ask(app, "POST", path, token(), packed, kind=b"application/proto") == 200
         assert await ask(app, "GET", "/v1/nodes", "the operators' token") == 200
@@ -269,7 +270,7 @@ def test_over_grpc_a_machine_joins_and_may_act_only_as_its_node() -> None:
             assert node.phase is Phase.READY
             await mine.heartbeat(NODE, None)
             other = NodeId("training-1")
-            with pytest.raises(NotPossibleError, match="not for node training-1"):
+            with pytest.raises(UnauthorizedError, match="not for node training-1"):
                 await mine.register(evolve(registration, node=other))
             with pytest.raises(NavarchError, match="training-1"):
                 await mine.heartbeat(other, None)
@@ -277,7 +278,7 @@ def test_over_grpc_a_machine_joins_and_may_act_only_as_its_node() -> None:
             with pytest.raises(UnauthorizedError):
                 await thief.register(registration)
             fleet = connect_fleet(local.grpc_url, token=token(), timeout_s=10.0)
-            with pytest.raises(NavarchError, match="a join token is for agents"):
+            with pytest.raises(NavarchError, match="a token for agents only reports"):
                 await fleet.status()
             await fleet.close()
             for link in (mine, thief):

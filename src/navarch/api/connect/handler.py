@@ -15,6 +15,7 @@ from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
 from navarch.api.limits import check_json, check_message
 from navarch.api.readings import load_heartbeat
+from navarch.core.access import permitted
 from navarch.core.errors import InvalidError
 from navarch.core.limits import CONNECT_JSON_VALUES
 from navarch.wire.fleet import INTERNAL, code_of, text_of
@@ -37,23 +38,24 @@ class ConnectHandler:
 
     def __init__(self, methods: ReferenceMethods, metrics: ApiMetrics) -> None:
         self._metrics = metrics
-        self._calls: dict[str, tuple[type[Message], Call]] = {
-            "RegisterNode": (pb.RegisterNodeRequest, methods.register_node),
-            "ReportHealth": (pb.ReportHealthRequest, methods.report_health),
-            "SendHeartbeat": (pb.HeartbeatRequest, methods.send_heartbeat),
-            "GetNodeCommands": (pb.GetNodeCommandsRequest, methods.get_node_commands),
-            "ListNodes": (pb.ListNodesRequest, methods.list_nodes),
-            "GetNode": (pb.GetNodeRequest, methods.get_node),
-            "IssueCommand": (pb.IssueCommandRequest, methods.issue_command),
-            "ListInstances": (pb.ListInstancesRequest, methods.list_instances),
-            "GetInstance": (pb.GetInstanceRequest, methods.get_instance),
+        self.calls: dict[str, tuple[str, type[Message], Call]] = {
+            "RegisterNode": ("register", pb.RegisterNodeRequest, methods.register_node),
+            "ReportHealth": ("report_health", pb.ReportHealthRequest, methods.report_health),
+            "SendHeartbeat": ("heartbeat", pb.HeartbeatRequest, methods.send_heartbeat),
+            "GetNodeCommands": ("pending", pb.GetNodeCommandsRequest, methods.get_node_commands),
+            "ListNodes": ("list_nodes", pb.ListNodesRequest, methods.list_nodes),
+            "GetNode": ("get_node", pb.GetNodeRequest, methods.get_node),
+            "IssueCommand": ("issue", pb.IssueCommandRequest, methods.issue_command),
+            "ListInstances": ("list_instances", pb.ListInstancesRequest, methods.list_instances),
+            "GetInstance": ("get_instance", pb.GetInstanceRequest, methods.get_instance),
         }
-        for name in self._calls:
+        """Each call with its operation, its request and its handler."""
+        for name in self.calls:
             metrics.begin(CONNECT, name)
 
     async def answer(self, name: str, request: Request) -> Reply:
         """Return the reply to a call, which may be an error."""
-        if name not in self._calls:
+        if name not in self.calls:
             raise Refusal(404, "unimplemented", f"there is no method {name}")
         if request.method != "POST":
             allow = ((b"allow", b"POST"),)
@@ -63,9 +65,10 @@ class ConnectHandler:
             accepted = ((b"accept-post", b"application/json, application/proto"),)
             text = "send application/json or application/proto"
             raise Refusal(415, "invalid_argument", text, headers=accepted)
-        kind, call = self._calls[name]
+        operation, kind, call = self.calls[name]
         try:
             with self._metrics.measure(CONNECT, name):
+                permitted(operation)
                 message = _read(kind, request)
                 async with asyncio.timeout(_timeout_s(request)):
                     reply = await call(message)

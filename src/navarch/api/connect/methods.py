@@ -1,7 +1,7 @@
 """The nine calls of the Go system, in terms of our own API."""
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -13,7 +13,7 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus
-from navarch.core.recovery import CommandKind, CommandStatus
+from navarch.core.recovery import Command, CommandKind
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Query
 from navarch.ports.clock import Clock, Entropy
@@ -82,15 +82,18 @@ class ReferenceMethods:
         self, request: pb.GetNodeCommandsRequest
     ) -> pb.GetNodeCommandsResponse:
         """Return the pending commands, and acknowledge them: the reference has no other way."""
+
+        async def pending_of(node: NodeId) -> Sequence[Command]:
+            return self._agents.pending(node)
+
         try:
-            detail = await self._about(request.node_id, self._fleet.get_node)
+            found = await self._about(request.node_id, pending_of)
         except NotFoundError:
             return pb.GetNodeCommandsResponse()
         pending = [
             command
-            for command in detail.commands
-            if command.status is CommandStatus.PENDING
-            and f"NODE_COMMAND_TYPE_{command.kind.name}" in messages.COMMANDS
+            for command in found
+            if f"NODE_COMMAND_TYPE_{command.kind.name}" in messages.COMMANDS
         ]
         for command in pending:
             await self._agents.acknowledge(command.node, command.id)

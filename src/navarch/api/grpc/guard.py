@@ -3,18 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from navarch.api.auth import AGENTS, UNAUTHORIZED, Authenticator, headers_in, identify
+from navarch.api.auth import UNAUTHORIZED, Authenticator, Credentials, headers_in, identify
 from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.logins import TOO_MANY, FailedLogins
-from navarch.core.errors import InvalidError, UnauthenticatedError
-from navarch.wire.fleet import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
+from navarch.core.access import Identity, act_as, acting_as, permitted
+from navarch.core.errors import InvalidError, PermissionDeniedError, UnauthenticatedError
+from navarch.wire.fleet import (
+    INTERNAL,
+    PERMISSION_DENIED,
+    UNAUTHENTICATED,
+    ErrorCode,
+    code_of,
+    text_of,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -24,42 +31,53 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 STATUSES = {status.value[0]: status for status in grpc.StatusCode}
 OPEN_SERVICES = ("/grpc.health.v1.Health/",)
 """Services that need no token, like /healthz."""
-AGENT_CALLS = "/navarch.v1.AgentService/"
-"""The only calls that a join token allows."""
+REFLECTION = "/grpc.reflection."
+"""The services that describe the API, like /openapi.json."""
 ANSWER_WITHIN = timedelta(seconds=30)
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Rejects unauthenticated calls before their handler runs."""
+    """Lets a handler run only for an authenticated caller who may make the call."""
 
-    def __init__(self, auth: Authenticator, logins: FailedLogins) -> None:
+    def __init__(
+        self, auth: Authenticator, operations: Mapping[str, str], logins: FailedLogins
+    ) -> None:
+        """`operations` are the operations of the calls, by their names on the wire."""
         self._auth = auth
+        self._operations = operations
         self._logins = logins
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:  # noqa: ANN401
-        """Check the metadata of a call."""
+        """Return a handler that checks the caller first."""
         handler = await continuation(handler_call_details)
-        if handler is None or handler_call_details.method.startswith(OPEN_SERVICES):
+        method: str = handler_call_details.method
+        if handler is None or method.startswith(OPEN_SERVICES):
             return handler
-        metadata = handler_call_details.invocation_metadata
-        try:
-            identity = identify(self._auth, headers_of(metadata))
-        except UnauthenticatedError:
-            return _rejecting(handler, partial(self._refuse_login, metadata))
-        if AGENTS in identity.groups and not handler_call_details.method.startswith(AGENT_CALLS):
-            return _rejecting(handler, _refuse_join_token)
-        return handler
+        return _checking(handler, lambda context: self._check(method, context), self._identity_of)
 
-    async def _refuse_login(self, metadata: Any, context: Context) -> None:  # noqa: ANN401
-        has_credentials = any(name == "authorization" for name, _ in metadata or ())
+    def _identity_of(self, context: Context) -> Identity:
+        """Return the caller of a call, or raise UnauthenticatedError."""
+        return identify(self._auth, Credentials(headers=headers_of(context.invocation_metadata())))
+
+    async def _check(self, method: str, context: Context) -> Identity:
+        try:
+            identity = self._identity_of(context)
+        except UnauthenticatedError:
+            await self._refuse_login(context)
+        operation = "read_openapi" if method.startswith(REFLECTION) else self._operations[method]
+        try:
+            with acting_as(identity):
+                permitted(operation)
+        except PermissionDeniedError as error:
+            await context.abort(STATUSES[PERMISSION_DENIED.grpc], str(error))
+        return identity
+
+    async def _refuse_login(self, context: Context) -> NoReturn:
+        metadata = context.invocation_metadata() or ()
+        has_credentials = any(name == "authorization" for name, _ in metadata)
         if await self._logins.note(GRPC, context.peer(), wrong=has_credentials):
             await context.abort(STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
         await context.abort(grpc.StatusCode.UNAVAILABLE, TOO_MANY)
-
-
-async def _refuse_join_token(context: Context) -> None:
-    denied = grpc.StatusCode.PERMISSION_DENIED
-    await context.abort(denied, "a join token is for agents; use your own")
 
 
 def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs of names and values
@@ -70,15 +88,25 @@ def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs 
     )
 
 
-def _rejecting(handler: Handler, abort: Callable[[Context], Awaitable[None]]) -> Handler:
-    """Return a handler of the same shape that rejects the call."""
+Check: TypeAlias = Callable[[Context], Awaitable[Identity]]
 
-    async def refuse(_request: object, context: Context) -> None:
-        await abort(context)
 
-    async def refuse_stream(_request: object, context: Context) -> AsyncIterator[bytes]:
-        await refuse(_request, context)
-        yield b""
+def _checking(handler: Handler, check: Check, again: Callable[[Context], Identity]) -> Handler:
+    """Return a handler of the same shape that runs as the caller whom `check` returns."""
+    inner: Any = (
+        handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
+    )
+
+    async def answer(request: object, context: Context) -> object:
+        with acting_as(await check(context), lambda: again(context)):
+            return await inner(request, context)
+
+    async def stream(request: object, context: Context) -> AsyncIterator[bytes]:
+        # For the rest of the task, which serves this call only: a generator may be closed in
+        # another context, where there is nothing to undo.
+        act_as(await check(context), lambda: again(context))
+        async for each in inner(request, context):
+            yield each
 
     build: Any = {
         (False, False): grpc.unary_unary_rpc_method_handler,
@@ -86,8 +114,12 @@ def _rejecting(handler: Handler, abort: Callable[[Context], Awaitable[None]]) ->
         (True, False): grpc.stream_unary_rpc_method_handler,
         (True, True): grpc.stream_stream_rpc_method_handler,
     }[handler.request_streaming, handler.response_streaming]
-    refused: Handler = build(refuse_stream if handler.response_streaming else refuse)
-    return refused
+    checked: Handler = build(
+        stream if handler.response_streaming else answer,
+        handler.request_deserializer,
+        handler.response_serializer,
+    )
+    return checked
 
 
 def refusal(call: str, error: Exception) -> tuple[ErrorCode, str]:
@@ -100,9 +132,7 @@ def refusal(call: str, error: Exception) -> tuple[ErrorCode, str]:
     return code, text_of(error, code)
 
 
-def guarded(
-    call: str, answer: Callable[[bytes, Context], Awaitable[bytes]], metrics: ApiMetrics
-) -> Handler:
+def guarded(call: str, answer: Callable[[bytes], Awaitable[bytes]], metrics: ApiMetrics) -> Handler:
     """Return a handler for a unary call on encoded messages."""
     method = call.removeprefix("/")
     metrics.begin(GRPC, method)
@@ -111,7 +141,7 @@ def guarded(
         try:
             with metrics.measure(GRPC, method):
                 async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
-                    return await answer(body, context)
+                    return await answer(body)
         except Exception as error:  # noqa: BLE001 - reported, and logged if internal
             code, text = refusal(call, error)
         await context.abort(STATUSES[code.grpc], text)

@@ -9,15 +9,16 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from navarch.api.auth import Authenticator, JoinTokens
+from navarch.api.auth import Authenticator
 from navarch.api.calls import ApiMetrics
+from navarch.api.grpc.agents import OPERATIONS as AGENT_OPERATIONS
 from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
-from navarch.api.grpc.guard import Context, TokenInterceptor, guarded, guarded_stream
+from navarch.api.grpc.guard import TokenInterceptor, guarded, guarded_stream
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.limits import check_limits, check_message
 from navarch.core.limits import REQUEST_BYTES
-from navarch.ports.agents import AgentApi, Joins
+from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi, Update
 from navarch.ports.evidence import EvidenceDesk
 from navarch.wire.fleet import FLEET_CALLS, SERVICE, FleetCall
@@ -35,10 +36,10 @@ def fleet_handlers(fleet: FleetApi, metrics: ApiMetrics) -> grpc.GenericRpcHandl
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
-def _answer(fleet: FleetApi, call: FleetCall) -> Callable[[bytes, Context], Awaitable[bytes]]:
+def _answer(fleet: FleetApi, call: FleetCall) -> Callable[[bytes], Awaitable[bytes]]:
     method = getattr(fleet, call.method)
 
-    async def answer(body: bytes, _context: Context) -> bytes:
+    async def answer(body: bytes) -> bytes:
         arguments = call.read_request(body, check_message)
         check_limits(arguments)
         return call.write_reply(await method(**arguments))
@@ -59,6 +60,9 @@ def _watch(fleet: FleetApi, call: FleetCall) -> Callable[[bytes], AsyncIterator[
 
     return answer
 
+
+OPERATIONS = {call.path: name for name, call in FLEET_CALLS.items()} | AGENT_OPERATIONS
+"""The operation of each call, by its name on the wire: of the fleet, the name of its method."""
 
 STOP_WITHIN = timedelta(seconds=2)
 
@@ -88,21 +92,17 @@ class GrpcServer:
         address: str,
         calls: ApiMetrics,
         evidence: EvidenceDesk | None = None,
-        joins: Joins | None = None,
         link: str = "",
     ) -> None:
         """Bind to `address`, such as `127.0.0.1:50052`; raise RuntimeError if that fails.
 
         `link` names the listener, for the nodes that register at it.
         """
-        if joins is not None:
-            auth = JoinTokens(joins, auth)
-        self._server = grpc.aio.server(
-            interceptors=[TokenInterceptor(auth, calls.logins)], options=_OPTIONS
-        )
+        interceptor = TokenInterceptor(auth, OPERATIONS, calls.logins)
+        self._server = grpc.aio.server(interceptors=[interceptor], options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        of_agents = AgentCalls(agents, desk, evidence, joins, metrics=calls, link=link)
+        of_agents = AgentCalls(agents, desk, evidence, metrics=calls, link=link)
         self._server.add_generic_rpc_handlers((fleet_handlers(fleet, calls), of_agents.handlers()))
         names = (FLEET_SERVICE, AGENT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)

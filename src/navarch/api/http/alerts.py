@@ -38,7 +38,7 @@ def alert_routes(alerts: AlertApi) -> list[Route]:
         return await listed(alerts.list_alerts(ended=request.query(AlertsQuery).ended))
 
     return [
-        get("/v1/alerts", "List alerts", list_alerts, Items[AlertView], AlertsQuery),
+        get("list_alerts", "/v1/alerts", "List alerts", list_alerts, Items[AlertView], AlertsQuery),
         *_silences(alerts),
         *_channels(alerts),
     ]
@@ -57,9 +57,18 @@ def _silences(alerts: AlertApi) -> list[Route]:
 
     path = "/v1/alerts/silences"
     return [
-        get(path, "List silences of alerts", list_silences, Items[AlertSilence], SilencesQuery),
-        post(path, "Silence alerts for some time", silence, AlertSilence, SilenceRequest),
-        post(f"{path}/{{silence}}:end", "End a silence", end, AlertSilence, Author),
+        get(
+            "list_silences",
+            path,
+            "List silences of alerts",
+            list_silences,
+            Items[AlertSilence],
+            SilencesQuery,
+        ),
+        post(
+            "silence", path, "Silence alerts for some time", silence, AlertSilence, SilenceRequest
+        ),
+        post("end_silence", f"{path}/{{silence}}:end", "End a silence", end, AlertSilence, Author),
     ]
 
 
@@ -74,12 +83,14 @@ def _channels(alerts: AlertApi) -> list[Route]:
 
     return [
         get(
+            "list_channels",
             "/v1/alerts/channels",
             "List the channels that alerts take",
             lambda _: listed(alerts.list_channels()),
             Items[ChannelView],
         ),
         get(
+            "list_deliveries",
             "/v1/alerts/deliveries",
             "List the latest attempts to send alerts",
             deliveries,
@@ -87,6 +98,7 @@ def _channels(alerts: AlertApi) -> list[Route]:
             DeliveriesQuery,
         ),
         post(
+            "send_test",
             "/v1/alerts/channels/{channel}:test",
             "Send a test message to a channel",
             test,

@@ -1,7 +1,7 @@
 """The ASGI application: JSON API, packed heartbeats, the Go system's protocol, and probes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,12 +9,11 @@ import msgspec
 import structlog
 
 from navarch.api.auth import (
-    AGENTS,
     AUTHORIZATION,
     REALM,
     UNAUTHORIZED,
     Authenticator,
-    JoinTokens,
+    Credentials,
     headers_in,
     identify,
     requires_credentials,
@@ -45,10 +44,11 @@ from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
 from navarch.api.logins import TOO_MANY
+from navarch.core.access import acting_as, permitted
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.limits import REQUEST_BYTES
 from navarch.core.version import VERSION
-from navarch.ports.agents import AgentApi, Joins
+from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.metrics import NoMetrics
@@ -60,7 +60,7 @@ PROTO_TYPES = frozenset({PROTO, b"application/protobuf", b"application/x-protobu
 """The media types in use for protobuf."""
 OPENAPI = "/openapi.json"
 PROBES = ("/healthz", "/readyz", "/metrics")
-"""Paths that need no token."""
+"""Paths that need no token, unless the configuration protects the metrics."""
 BUNDLES = "/agent/"
 """The path of agent bundles. A new machine has no token that it could show, and each is public
 and known by its hash."""
@@ -87,22 +87,23 @@ def build_http_app(
     metrics: Callable[[], Iterator[bytes]],
     ready: Callable[[], Awaitable[str | None]] | None = None,
     limits: HttpLimits | None = None,
-    joins: Joins | None = None,
     calls: ApiMetrics | None = None,
     link: str = "",
     bundle: Callable[[str], bytes | None] = lambda _: None,
+    public_metrics: Callable[[], bool] = lambda: True,
     routes: Iterable[Route] = (),
 ) -> "HttpApp":
     """Return the ASGI application, with `routes` beside those of the fleet and of agents.
 
     `ready` returns what is not ready yet, or None. `metrics` returns the reply to a scrape, in
     slices. `desk` receives packed heartbeats; the caller runs it. `link` names the listener, for
-    the nodes that register at it. `bundle` returns the agent bundle with a hash.
+    the nodes that register at it. `bundle` returns the agent bundle with a hash, `public_metrics`
+    whether a scrape needs no token.
     """
     calls = calls or ApiMetrics(clock, NoMetrics())
     all_routes = [
         *fleet_routes(fleet),
-        *AgentRoutes(agents, joins, link=link).routes(),
+        *AgentRoutes(agents, link=link).routes(),
         *routes,
     ]
     for route in all_routes:
@@ -112,11 +113,12 @@ def build_http_app(
         clock,
         router=Router(all_routes),
         connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link), calls),
-        auth=auth if joins is None else JoinTokens(joins, auth),
+        auth=auth,
         beat=desk.beat,
         metrics=metrics,
         ready=ready or _is_ready,
         bundle=bundle,
+        public_metrics=public_metrics,
         limits=limits or HttpLimits(),
         calls=calls,
     )
@@ -136,20 +138,23 @@ class HttpApp:
         router: Router,
         connect: ConnectHandler,
         auth: Authenticator,
-        beat: Callable[[bytes, str | None], bytes],
+        beat: Callable[[bytes], bytes],
         metrics: Callable[[], Iterator[bytes]],
         ready: Callable[[], Awaitable[str | None]],
         bundle: Callable[[str], bytes | None],
+        public_metrics: Callable[[], bool],
         limits: HttpLimits,
         calls: ApiMetrics,
     ) -> None:
         self._calls = calls
         self._router = router
+        self.routes = router.routes
         self._connect = connect
         self._auth = auth
         self._beat = beat
         self._ready = ready
         self._bundle = bundle
+        self._public_metrics = public_metrics
         self._body_bytes_max = limits.body_bytes_max
         self._answer_within_s = limits.answer_within.total_seconds()
         self._scrapes = Scrapes(clock, metrics, within_s=self._answer_within_s)
@@ -198,29 +203,41 @@ class HttpApp:
         headers = headers_in(scope["headers"])
         if headers.get(b"content-type") not in PROTO_TYPES or scope["method"] != "POST":
             return False
-        identity = identify(self._auth, headers)
-        own = identity.extra.get("node") if identity.groups else None
-        answer = self._beat(await read_body(receive, size_max=self._body_bytes_max), own)
+        identity = identify(self._auth, credentials_of(scope))
+        body = await read_body(receive, size_max=self._body_bytes_max)
+        with acting_as(identity):
+            permitted("heartbeat")
+            answer = self._beat(body)
         await send_reply(send, Reply(body=answer, content_type=PROTO))
         return True
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
         path = scope["raw_path"].decode("ascii")
         if path in PROBES:
-            return await self._probe(scope["method"], path, send)
+            return await self._probe(scope, path, send)
         if path.startswith(BUNDLES):
             return self._send_bundle(scope["method"], path.removeprefix(BUNDLES))
         headers = headers_in(scope["headers"])
-        identity = identify(self._auth, headers)
-        if AGENTS in identity.groups and not path.startswith(AGENT_PREFIX):
-            raise Refusal(
-                403, "permission_denied", "a join token is for agents only; use your own token"
-            )
+        credentials = credentials_of(scope)
+        identity = identify(self._auth, credentials)
         # A browser sends the origin of a page of another site, which made it send the request.
         origin = headers.get(b"origin")
         if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
             raise Refusal(403, "permission_denied", "requests from other sites are not allowed")
+        with acting_as(identity, lambda: identify(self._auth, credentials)):
+            return await self._answer_caller(path, headers, scope, receive, send)
+
+    async def _answer_caller(
+        self,
+        path: str,
+        headers: Mapping[bytes, bytes],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> Reply | None:
+        """Return the reply to an authenticated request; None if it was sent already."""
         if path == OPENAPI:
+            permitted("read_openapi")
             return self._openapi
         if path.startswith(PREFIX):
             body = await read_body(receive, size_max=self._body_bytes_max)
@@ -228,6 +245,8 @@ class HttpApp:
             async with asyncio.timeout(self._answer_within_s):
                 return await self._connect.answer(path.removeprefix(PREFIX), request)
         route, names = self._router.find(scope["method"], path)
+        # Before the body is read: a caller without the right to call costs nothing.
+        permitted(route.operation)
         request = Request(
             method=scope["method"],
             headers=headers,
@@ -235,7 +254,6 @@ class HttpApp:
             body=b"" if route.stream else await read_body(receive, size_max=self._body_bytes_max),
             query_string=scope["query_string"],
             names=names,
-            identity=identity,
         )
         if route.stream is not None:
             await _stream(route.stream, request, receive, send, self._closing)
@@ -257,7 +275,8 @@ class HttpApp:
             raise Refusal(404, "not_found", "this server has no agent bundle with that hash")
         return Reply(body=content, content_type=b"application/gzip")
 
-    async def _probe(self, method: str, path: str, send: Send) -> Reply | None:
+    async def _probe(self, scope: Scope, path: str, send: Send) -> Reply | None:
+        method = scope["method"]
         _only_get(method)
         if path == "/healthz":
             return Reply(body=b"ok", content_type=TEXT)
@@ -266,8 +285,17 @@ class HttpApp:
             if missing is not None:
                 return Reply(body=missing.encode(), content_type=TEXT, status=503)
             return Reply(body=b"ready", content_type=TEXT)
+        if not self._public_metrics():
+            # They name every pool and what it costs.
+            with acting_as(identify(self._auth, credentials_of(scope))):
+                permitted("read_metrics")
         await self._scrapes.send(send, head_only=method == "HEAD")
         return None
+
+
+def credentials_of(scope: Scope) -> Credentials:
+    """Return what a request shows of its caller."""
+    return Credentials(headers=headers_in(scope["headers"]))
 
 
 def _only_get(method: str) -> None:

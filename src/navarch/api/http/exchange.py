@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from navarch.api.auth import Identity
 from navarch.api.limits import check_json, check_limits
 from navarch.core.errors import InvalidError
 from navarch.core.records import record_fields
@@ -67,7 +66,6 @@ class Request:
     body: bytes = b""
     query_string: bytes = b""
     names: Mapping[str, str] = field(default_factory=dict)
-    identity: Identity | None = None
 
     @property
     def content_type(self) -> bytes:

@@ -81,8 +81,9 @@ def fleet_routes(fleet: FleetApi) -> list[Route]:
 
 def _readings(fleet: FleetApi) -> list[Route]:
     return [
-        get("/v1/status", "Summary of the fleet", lambda _: fleet.status(), FleetStatus),
+        get("status", "/v1/status", "Summary of the fleet", lambda _: fleet.status(), FleetStatus),
         get(
+            "list_nodes",
             "/v1/nodes",
             "List nodes, in pages",
             lambda request: fleet.list_nodes(request.query(Query, labels=True)),
@@ -90,12 +91,14 @@ def _readings(fleet: FleetApi) -> list[Route]:
             Query,
         ),
         get(
+            "get_node",
             "/v1/nodes/{node}",
             "One node with its details",
             lambda request: fleet.get_node(_node(request)),
             NodeDetail,
         ),
         get(
+            "list_instances",
             "/v1/instances",
             "List machines, in pages",
             lambda request: fleet.list_instances(request.query(Query, labels=True)),
@@ -103,19 +106,28 @@ def _readings(fleet: FleetApi) -> list[Route]:
             Query,
         ),
         get(
+            "get_instance",
             "/v1/instances/{instance}",
             "One machine",
             lambda request: fleet.get_instance(request.names["instance"]),
             InstanceView,
         ),
-        get("/v1/pools", "List pools", lambda _: listed(fleet.list_pools()), Items[PoolView]),
         get(
+            "list_pools",
+            "/v1/pools",
+            "List pools",
+            lambda _: listed(fleet.list_pools()),
+            Items[PoolView],
+        ),
+        get(
+            "get_pool",
             "/v1/pools/{pool}",
             "One pool",
             lambda request: fleet.get_pool(_pool(request)),
             PoolView,
         ),
         get(
+            "get_command",
             "/v1/commands/{command}",
             "One command",
             lambda request: fleet.get_command(CommandId(request.names["command"])),
@@ -141,35 +153,39 @@ def _history(fleet: FleetApi) -> list[Route]:
 
     return [
         get(
+            "get_incident",
             "/v1/incidents/{incident}",
             "One incident",
             lambda request: fleet.get_incident(IncidentId(request.names["incident"])),
             Incident,
         ),
         get(
+            "why",
             "/v1/why/{kind}/{name}",
             "Reasons for a state",
             lambda request: fleet.why(about(request.names["kind"], request.names["name"])),
             Why,
         ),
         get(
+            "list_incidents",
             "/v1/incidents",
             "List incidents, newest first",
             incidents,
             Items[Incident],
             IncidentsQuery,
         ),
-        get("/v1/events", "Read the journal", events, Items[Recorded], EventsQuery),
-        Route(
-            method="GET",
-            path="/v1/watch",
-            summary="Follow every revision, as lines of JSON or as server-sent events",
-            stream=partial(stream_updates, fleet),
-            reply=Update,
-            query=WatchQuery,
-        ),
-        get("/v1/cost", "Costs so far and for the month", cost, CostReport, CostQuery),
         get(
+            "events",
+            "/v1/events",
+            "Read the journal",
+            events,
+            Items[Recorded],
+            EventsQuery,
+        ),
+        _watch_route(fleet),
+        get("cost", "/v1/cost", "Costs so far and for the month", cost, CostReport, CostQuery),
+        get(
+            "offers",
             "/v1/offers",
             "List offers, with those sold out",
             lambda request: listed(fleet.offers(**asdict(request.query(OffersQuery)))),
@@ -177,6 +193,18 @@ def _history(fleet: FleetApi) -> list[Route]:
             OffersQuery,
         ),
     ]
+
+
+def _watch_route(fleet: FleetApi) -> Route:
+    return Route(
+        operation="watch",
+        method="GET",
+        path="/v1/watch",
+        summary="Follow every revision, as lines of JSON or as server-sent events",
+        stream=partial(stream_updates, fleet),
+        reply=Update,
+        query=WatchQuery,
+    )
 
 
 def _node_actions(fleet: FleetApi) -> list[Route]:
@@ -207,11 +235,32 @@ def _node_actions(fleet: FleetApi) -> list[Route]:
     }
     return [
         *(
-            post(f"/v1/nodes/{{node}}:{verb}", summary, handle, NodeView, Reason)
+            post(
+                verb.replace("-", "_"),
+                f"/v1/nodes/{{node}}:{verb}",
+                summary,
+                handle,
+                NodeView,
+                Reason,
+            )
             for verb, (summary, handle) in actions.items()
         ),
-        post("/v1/nodes/{node}/commands", "Issue a command to an agent", issue, Command, Order),
-        post("/v1/sim/inject", "Make a simulated machine report a fault", inject, None, Injection),
+        post(
+            "issue",
+            "/v1/nodes/{node}/commands",
+            "Issue a command to an agent",
+            issue,
+            Command,
+            Order,
+        ),
+        post(
+            "inject",
+            "/v1/sim/inject",
+            "Make a simulated machine report a fault",
+            inject,
+            None,
+            Injection,
+        ),
     ]
 
 
@@ -232,6 +281,7 @@ def _pool_actions(fleet: FleetApi) -> list[Route]:
 
     return [
         Route(
+            operation="put_pool",
             method="PUT",
             path="/v1/pools/{pool}",
             summary="Create a pool, or change it",
@@ -241,6 +291,7 @@ def _pool_actions(fleet: FleetApi) -> list[Route]:
             query=Reason,
         ),
         Route(
+            operation="delete_pool",
             method="DELETE",
             path="/v1/pools/{pool}",
             summary="Drain and terminate every node of a pool, then delete the pool",
@@ -249,6 +300,7 @@ def _pool_actions(fleet: FleetApi) -> list[Route]:
             query=Reason,
         ),
         post(
+            "scale",
             "/v1/pools/{pool}:scale",
             "Set the size within the pool's bounds",
             scale,
@@ -256,6 +308,7 @@ def _pool_actions(fleet: FleetApi) -> list[Route]:
             Size,
         ),
         post(
+            "up",
             "/v1/up",
             "Create or resize a pool with this many GPUs",
             lambda request: fleet.up(request.json(Capacity)),

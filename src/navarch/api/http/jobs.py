@@ -28,6 +28,7 @@ def job_routes(jobs: JobApi) -> list[Route]:
 
     return [
         post(
+            "submit_job",
             "/v1/jobs",
             "Submit a job; repeating the same request changes nothing",
             lambda request: jobs.submit_job(request.json(JobRequest)),
@@ -35,6 +36,7 @@ def job_routes(jobs: JobApi) -> list[Route]:
             JobRequest,
         ),
         get(
+            "list_jobs",
             "/v1/jobs",
             "List jobs in order of submission; ended ones with ?over=true",
             list_jobs,
@@ -42,12 +44,14 @@ def job_routes(jobs: JobApi) -> list[Route]:
             JobsQuery,
         ),
         get(
+            "get_job",
             "/v1/jobs/{job}",
             "One job: its request, its state, and the nodes of its tasks",
             lambda request: jobs.get_job(_name(request)),
             Job,
         ),
         get(
+            "explain_job",
             "/v1/jobs/{job}/why",
             "Explain the state of a job: what blocks it, and what would help",
             lambda request: jobs.explain_job(_name(request)),
@@ -68,20 +72,30 @@ def _job_actions(jobs: JobApi) -> list[Route]:
         )
 
     return [
-        post("/v1/jobs/{job}:cancel", "Cancel a waiting or running job", cancel, Job, Reason),
         post(
+            "cancel_job",
+            "/v1/jobs/{job}:cancel",
+            "Cancel a waiting or running job",
+            cancel,
+            Job,
+            Reason,
+        ),
+        post(
+            "finish_job",
             "/v1/jobs/{job}:finish",
             "Mark a job as finished and release its GPUs",
             lambda request: jobs.finish_job(_name(request)),
             Job,
         ),
         post(
+            "checkpoint_job",
             "/v1/jobs/{job}:checkpoint",
             "Record that a job has saved a checkpoint",
             lambda request: jobs.checkpoint_job(_name(request)),
             Job,
         ),
         post(
+            "requeue_job",
             "/v1/jobs/{job}:requeue",
             "Release the GPUs of a job whose program has stopped, and queue the job again",
             requeue,

@@ -1,9 +1,7 @@
 """The JSON API for one node's evidence, set-up logs and join token."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
-from navarch.api.http.agents import check_own
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route, get, listed, post
 from navarch.core.bringup import BringUpLog
@@ -22,27 +20,30 @@ from navarch.ports.shell import BringUpApi
 from navarch.wire.bodies import AdoptRequest, Items, JoinPass, JoinRequest, Reason, Release
 
 
-class EvidenceKeeper(EvidenceApi, EvidenceDesk, Protocol):
-    """Both sides of the archive."""
-
-
-def evidence_routes(keeper: EvidenceKeeper) -> list[Route]:
+def evidence_routes(keeper: EvidenceApi, desk: EvidenceDesk) -> list[Route]:
     """Return every operation of one archive."""
 
     async def report(request: Request) -> None:
-        evidence = request.json(Evidence)
-        check_own(request, evidence.note.node)
-        await keeper.report_evidence(evidence)
+        await desk.report_evidence(request.json(Evidence))
 
     return [
-        post("/v1/agent/evidence", "Upload an evidence bundle", report, None, Evidence),
+        post(
+            "report_evidence",
+            "/v1/agent/evidence",
+            "Upload an evidence bundle",
+            report,
+            None,
+            Evidence,
+        ),
         get(
+            "list_evidence",
             "/v1/nodes/{node}/evidence",
             "List the evidence of a node, newest first",
             lambda request: listed(keeper.list_evidence(NodeId(request.names["node"]))),
             Items[EvidenceNote],
         ),
         get(
+            "get_evidence",
             "/v1/nodes/{node}/evidence/{name}",
             "One evidence bundle, compressed",
             lambda request: keeper.get_evidence(
@@ -57,6 +58,7 @@ def bringup_routes(bringups: BringUpApi) -> list[Route]:
     """Return every operation of BringUpApi."""
     return [
         get(
+            "list_bringups",
             "/v1/nodes/{node}/bringup",
             "List the set-up attempts of a node's machine, oldest first",
             lambda request: listed(bringups.list_bringups(NodeId(request.names["node"]))),
@@ -76,7 +78,11 @@ def join_routes(joins: JoinApi) -> list[Route]:
 
     # Not a GET: the reply is a secret that no cache may keep.
     summary = "Issue the join token of a node's machine"
-    return [post("/v1/nodes/{node}/join-token", summary, issue, JoinPass, JoinRequest)]
+    return [
+        post(
+            "issue_join_token", "/v1/nodes/{node}/join-token", summary, issue, JoinPass, JoinRequest
+        )
+    ]
 
 
 def adoption_routes(adoption: AdoptionApi) -> list[Route]:
@@ -99,9 +105,9 @@ def adoption_routes(adoption: AdoptionApi) -> list[Route]:
     taken = "Take running machines with agents into a pool"
     given = "Give up an adopted machine without terminating it"
     return [
-        post("/v1/nodes/{node}:forget", gone, forget, NodeView, Reason),
-        post("/v1/pools/{pool}:adopt", taken, adopt, Items[NodeView], AdoptRequest),
-        post("/v1/nodes/{node}:release", given, release, NodeView, Reason),
+        post("forget", "/v1/nodes/{node}:forget", gone, forget, NodeView, Reason),
+        post("adopt", "/v1/pools/{pool}:adopt", taken, adopt, Items[NodeView], AdoptRequest),
+        post("release", "/v1/nodes/{node}:release", given, release, NodeView, Reason),
     ]
 
 
@@ -109,6 +115,7 @@ def access_routes(access: AccessApi) -> list[Route]:
     """Return every operation of AccessApi."""
     return [
         get(
+            "get_login",
             "/v1/nodes/{node}/login",
             "How to open a shell on the machine of a node",
             lambda request: access.get_login(NodeId(request.names["node"])),
@@ -136,7 +143,7 @@ def policy_routes(policies: PolicyApi) -> list[Route]:
         return await listed(policies.judge_xid(int(code[:9]), text))
 
     summary = "What the policies of the fleet do about an XID error"
-    return [get("/v1/xids/{code}", summary, judge, Items[XidRuling], XidQuery)]
+    return [get("judge_xid", "/v1/xids/{code}", summary, judge, Items[XidRuling], XidQuery)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +177,7 @@ def held_routes(held: HeldApi) -> list[Route]:
 
     return [
         get(
+            "list_held",
             "/v1/held",
             "List the nodes with a deferred action",
             list_held,
@@ -177,6 +185,7 @@ def held_routes(held: HeldApi) -> list[Route]:
             HeldQuery,
         ),
         post(
+            "release_held",
             "/v1/held:release",
             "Release the deferred actions of some nodes, or of a whole pool",
             release,
@@ -184,6 +193,7 @@ def held_routes(held: HeldApi) -> list[Route]:
             Release,
         ),
         get(
+            "list_recoveries",
             "/v1/recoveries",
             "List attempts to recover machines, newest first",
             recoveries,
@@ -197,6 +207,7 @@ def fleet_health_routes(health: FleetHealthApi) -> list[Route]:
     """Return every operation of FleetHealthApi."""
     return [
         get(
+            "fleet_health",
             "/v1/fleet-health",
             "Health by pool, the machines that fail most, and failure rates",
             lambda _: health.fleet_health(),

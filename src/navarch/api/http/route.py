@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from navarch.api.http.exchange import Receive, Refusal, Request, Send
+from navarch.core.access import OPERATIONS
 from navarch.core.errors import InvalidError
 from navarch.ports.api import Query
 from navarch.wire.bodies import Items
@@ -21,6 +22,8 @@ Streamer = Callable[[Request, Receive, Send, asyncio.Event], Awaitable[None]]
 class Route:
     """One operation of the JSON API. `{name}` in the path matches one segment."""
 
+    operation: str
+    """Its row in the table of `core.access`: who may make the call."""
     method: str
     path: str
     summary: str
@@ -34,6 +37,9 @@ class Route:
     labels: bool = False
     """Whether `?label=name=value` is a filter."""
 
+    def __post_init__(self) -> None:
+        assert self.operation in OPERATIONS, f"{self.name}: {self.operation} is no operation"
+
     @property
     def name(self) -> str:
         """The method and the path, as in the documentation."""
@@ -41,10 +47,16 @@ class Route:
 
 
 def get(
-    path: str, summary: str, handle: Handler, reply: object, query: type | None = None
+    operation: str,
+    path: str,
+    summary: str,
+    handle: Handler,
+    reply: object,
+    query: type | None = None,
 ) -> Route:
     """Return an operation that reads; `query` is the type of its parameters."""
     return Route(
+        operation=operation,
         method="GET",
         path=path,
         summary=summary,
@@ -55,9 +67,19 @@ def get(
     )
 
 
-def post(path: str, summary: str, handle: Handler, reply: object, body: object = None) -> Route:
+def post(
+    operation: str, path: str, summary: str, handle: Handler, reply: object, body: object = None
+) -> Route:
     """Return an operation that acts; `body` is the type of its body."""
-    return Route(method="POST", path=path, summary=summary, handle=handle, reply=reply, body=body)
+    return Route(
+        operation=operation,
+        method="POST",
+        path=path,
+        summary=summary,
+        handle=handle,
+        reply=reply,
+        body=body,
+    )
 
 
 async def listed(found: Awaitable[Iterable[T]]) -> Items[T]:

@@ -1,0 +1,49 @@
+"""The doors of a control plane: what stands behind all of them, and the gRPC server."""
+
+from dataclasses import dataclass
+
+from navarch.api.auth import Authenticator
+from navarch.api.calls import ApiMetrics
+from navarch.api.grpc.server import GrpcServer
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.server import listen
+from navarch.app.servers import Address, in_use, link_name
+from navarch.app.services import Services
+from navarch.ports.agents import AgentApi
+from navarch.ports.evidence import EvidenceDesk
+from navarch.service.tokens import TokenUses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doors:
+    """What stands behind every door. All of it checks its caller."""
+
+    auth: Authenticator
+    services: Services
+    agents: AgentApi
+    desk: HeartbeatDesk
+    evidence: EvidenceDesk
+    uses: TokenUses
+
+
+def build_grpc_server(doors: Doors, address: Address, *, calls: ApiMetrics) -> GrpcServer:
+    """Return the gRPC server, or raise StartError if its address is not available."""
+    if address.port:
+        # gRPC does not report why a port is not available; a plain socket does.
+        try:
+            listen(address.host, address.port).close()
+        except OSError as error:
+            raise in_use(address, "grpc-address", error.strerror or str(error)) from error
+    try:
+        return GrpcServer(
+            doors.services.fleet,
+            doors.agents,
+            auth=doors.auth,
+            desk=doors.desk,
+            address=str(address),
+            evidence=doors.evidence,
+            calls=calls,
+            link=link_name(address, "grpc"),
+        )
+    except RuntimeError as error:
+        raise in_use(address, "grpc-address", "the address is not available") from error
