@@ -220,4 +220,7 @@ def own_address(config: Config, pool: PoolName) -> str | None:
 
 def control_plane_address(config: Config, pool: PoolName, http: Address) -> str:
     """Return the URL by which a pool's machines reach the server."""
-    return own_address(config, pool) or f"http://{http.reachable()}"
+    return (
+        own_address(config, pool)
+        or f"{'https' if config.server.tls else 'http'}://{http.reachable()}"
+    )

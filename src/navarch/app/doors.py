@@ -7,6 +7,7 @@ from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.server import listen
+from navarch.api.tls import ServerTls
 from navarch.app.servers import Address, in_use, link_name
 from navarch.app.services import Services
 from navarch.ports.agents import AgentApi
@@ -26,7 +27,9 @@ class Doors:
     uses: TokenUses
 
 
-def build_grpc_server(doors: Doors, address: Address, *, calls: ApiMetrics) -> GrpcServer:
+def build_grpc_server(
+    doors: Doors, address: Address, *, calls: ApiMetrics, tls: ServerTls | None = None
+) -> GrpcServer:
     """Return the gRPC server, or raise StartError if its address is not available."""
     if address.port:
         # gRPC does not report why a port is not available; a plain socket does.
@@ -44,6 +47,7 @@ def build_grpc_server(doors: Doors, address: Address, *, calls: ApiMetrics) -> G
             evidence=doors.evidence,
             calls=calls,
             link=link_name(address, "grpc"),
+            tls=tls,
         )
     except RuntimeError as error:
         raise in_use(address, "grpc-address", "the address is not available") from error

@@ -1,9 +1,10 @@
 """`type: fake`: a simulated cloud; its machines run the real agent over real HTTP."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from navarch.agent.agent import Agent
 from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
-from navarch.agent.transport import open_link
+from navarch.agent.transport import LINKS, LinkFactory, http_link, open_link
 from navarch.config.provider import SIMULATED_GPU_HOUR, FakeConfig
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health
@@ -22,6 +23,7 @@ from navarch.core.launch import Offering
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedEffects, SimulatedFacts, SimulatedHost
+from navarch.http.tls import MakeContext
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
@@ -79,6 +81,7 @@ class FakeMachines:
         offload: Offload,
         probe_offload: Offload,
         extra_checks: Sequence[HealthCheck] = (),
+        tls: MakeContext | None = None,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -87,6 +90,7 @@ class FakeMachines:
         self._boot_s = (config.boot_min.total_seconds(), config.boot_max.total_seconds())
         self._directory = directory
         self._server = server
+        self._links: Mapping[str, LinkFactory] = {**LINKS, "https": partial(http_link, tls=tls)}
         self._token = token
         self._offload = offload
         self._probe_offload = probe_offload
@@ -271,7 +275,7 @@ class FakeMachines:
         return Agent(
             self._clock,
             self._entropy,
-            open_link(self._server, token=self._token),
+            open_link(self._server, token=self._token, links=self._links),
             gpus,
             host,
             disk,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import structlog
 
+from navarch.api.tls import ServerTls
 from navarch.app.fake import FakeMachines
 from navarch.app.parts import Extensions
 from navarch.app.providers import ProviderContext, build_provider, renew_provider
@@ -225,6 +226,7 @@ class ProviderRegistry:
         http: Address,
         *,
         token: Callable[[], str | None],
+        tls: ServerTls | None = None,
     ) -> None:
         """Build the configured providers. Agents of simulated machines connect to `http`."""
         disks, probes = context.threads("fake-disk"), context.threads("fake-probe")
@@ -239,7 +241,8 @@ class ProviderRegistry:
                     tasks,
                     provider,
                     directory=context.data_dir / "fake" / provider.name,
-                    server=f"http://{http.reachable()}",
+                    server=f"{'http' if tls is None else 'https'}://{http.reachable()}",
+                    tls=None if tls is None else tls.for_own_agents(),
                     token=token,
                     offload=disks,
                     probe_offload=probes,

@@ -31,6 +31,7 @@ from navarch.api.http.nodes import (
 from navarch.api.http.server import HttpServer
 from navarch.api.http.tokens import token_routes
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
+from navarch.api.tls import ServerTls, TlsFiles
 from navarch.app.agent_bundle import AgentBundles
 from navarch.app.alerts import AlertChannels
 from navarch.app.bringup import (
@@ -61,6 +62,7 @@ from navarch.app.readiness import Readiness
 from navarch.app.servers import (
     Address,
     BearerAuth,
+    StartError,
     link_name,
     listen_at,
     parse_listen_address,
@@ -72,8 +74,14 @@ from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import Config, Reload, compare, to_pool_spec
 from navarch.config.disruption import to_governor
 from navarch.config.provider import CLOUDS
-from navarch.config.server import to_pauses, to_peer_probes, to_retention
+from navarch.config.server import (
+    ClientCertificates,
+    to_pauses,
+    to_peer_probes,
+    to_retention,
+)
 from navarch.control.nodes.bringup import BringUp
+from navarch.core.errors import InvalidError
 from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
 from navarch.core.machine_setup import AgentStart, MachineSetup
@@ -105,6 +113,8 @@ class Running:
     """The address at which it listens, as configured."""
     guarded: bool
     """Whether requests need a token."""
+    tls: bool = False
+    """Whether both ports use TLS."""
     nodes: int
     """The number of nodes in its store that are not gone."""
     providers: Mapping[str, str]
@@ -132,6 +142,7 @@ class Server:
         self._clock = SystemClock()
         self._entropy = SystemEntropy()
         self._auth = BearerAuth(_token(config))
+        self._tls = open_tls(config)
         self._metrics = PrometheusMetrics()
         self._calls = ApiMetrics(self._clock, self._metrics)
         self._providers = ProviderRegistry(self._extensions)
@@ -179,7 +190,7 @@ class Server:
                 desk = doors.desk
                 stack.callback(desk.flush)
                 http_server = self._http_server(opened, plane, doors)
-                grpc_server = build_grpc_server(doors, grpc, calls=self._calls)
+                grpc_server = build_grpc_server(doors, grpc, calls=self._calls, tls=self._tls)
                 timeouts = self._timeouts = TimeoutMigration(
                     self._clock,
                     store,
@@ -198,6 +209,7 @@ class Server:
                     plane.run(),
                     timeouts.run(),
                     doors.uses.run(),
+                    *([] if self._tls is None else [self._tls.run(self._clock)]),
                     plane.ledger.read(),  # for the metrics, and the first question about costs
                     LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run(),
                     PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
@@ -215,6 +227,7 @@ class Server:
                         http=Address(host=opened.listener.getsockname()[0], port=http.port),
                         grpc=Address(host=grpc.host, port=grpc_server.port),
                         guarded=guarded,
+                        tls=self._tls is not None,
                         nodes=sum(not node.gone for node in store.fleet().nodes.values()),
                         providers={x.name: x.type for x in self._providers.accounts(self._config)},
                         pools=tuple(self._config.pools),
@@ -317,6 +330,7 @@ class Server:
             app,
             listener=opened.listener,
             heartbeat_interval=self._config.server.heartbeat_interval,
+            tls=None if self._tls is None else self._tls.context,
         )
 
     def _exposition(self, opened: "_Opened", plane: Plane, desk: HeartbeatDesk) -> Iterator[bytes]:
@@ -351,6 +365,8 @@ class Server:
         token = _token(change.config)
         if (token is None) is (self._auth.token is None):
             self._auth.change(token)
+        if self._tls is not None:
+            self._tls.refresh()
         if self._timeouts is not None:
             await self._timeouts.adopt()
         await self._put_pools(change.pools_changed)
@@ -381,7 +397,9 @@ class Server:
             closing=stack,
             agents=agents,
         )
-        self._providers.build(self._config, context, tasks, http, token=lambda: self._auth.token)
+        self._providers.build(
+            self._config, context, tasks, http, token=lambda: self._auth.token, tls=self._tls
+        )
         catalog = OfferCatalog(self._clock, self._providers.accounts(self._config))
         config, telemetry = self._config.server, opened.snapshots.telemetry
         return Plane(
@@ -482,6 +500,23 @@ class _Opened:
     http: Address
     """The address of `listener`, with the port that it was given."""
     snapshots: Snapshots
+
+
+def open_tls(config: Config) -> ServerTls | None:
+    """Return the certificate of a configuration, if it has one; StartError if it is unusable."""
+    found = config.server.tls
+    if found is None:
+        return None
+    files = TlsFiles(
+        cert=Path(found.cert_file),
+        key=Path(found.key_file),
+        client_ca=None if found.client_ca_file is None else Path(found.client_ca_file),
+        clients_required=found.client_certificates is ClientCertificates.REQUIRED,
+    )
+    try:
+        return ServerTls(files)
+    except InvalidError as error:
+        raise StartError(str(error)) from error
 
 
 def _token(config: Config) -> str | None:

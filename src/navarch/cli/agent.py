@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from navarch.agent.event_sources import EventSources, wake_on_kernel_log
 from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity, machine_key
 from navarch.agent.spool.disk import DiskError, FolderDisk
-from navarch.agent.transport import LINKS, open_link
+from navarch.agent.transport import LINKS, LinkFactory, http_link, open_link
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
@@ -41,6 +42,7 @@ from navarch.hosts.kmsg import FileBookmark, open_kmsg, open_tracepoint
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.metadata.watch import Service, watch_service
 from navarch.hosts.prober import TcpProber
+from navarch.http.tls import ClientTls, TlsPaths
 from navarch.ports.agents import Link
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import HostError, KernelLog, NoticeWatch
@@ -59,6 +61,30 @@ def setting(*names: str, help: str, **attributes: Any) -> Callable[[F], F]:  # n
     """Return an option that a variable sets as well: `--node-id` is NAVARCH_NODE_ID."""
     variable = f"NAVARCH_{names[-1].removeprefix('--').replace('-', '_').upper()}"
     return click.option(*names, envvar=variable, help=help, **attributes)
+
+
+def tls_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the files of TLS; `command` receives them as `tls`."""
+
+    @wraps(command)
+    def with_tls(
+        *arguments: object,
+        ca_file: Path | None,
+        cert_file: Path | None,
+        key_file: Path | None,
+        **options: object,
+    ) -> None:
+        files = TlsPaths(ca=ca_file, cert=cert_file, key=key_file)
+        command(*arguments, tls=files, **options)
+
+    texts = {
+        "--key-file": "Key of the client certificate.",
+        "--cert-file": "Client certificate of the agent.",
+        "--ca-file": "Authorities that may sign the certificate of the control plane.",
+    }
+    for name, text in texts.items():
+        with_tls = setting(name, type=FILE, help=text)(with_tls)
+    return with_tls
 
 
 class _AgentGroup(click.Group):
@@ -104,6 +130,7 @@ class _AgentGroup(click.Group):
 @click.option(
     "--auth-token-file", type=FILE, help="File with the bearer token; changes are picked up."
 )
+@tls_options
 @setting(
     "--join-token-file",
     type=FILE,
@@ -180,6 +207,7 @@ def agent(
     auth_token: str | None,
     auth_token_file: Path | None,
     join_token_file: Path | None,
+    tls: TlsPaths,
     token: str | None,
     state_dir: Path | None,
     boot_id: str,
@@ -211,12 +239,11 @@ def agent(
     )
     folder = state_dir or _default_state_dir()
     source = _credentials(auth_token, auth_token_file, join_token_file, folder)
-    link = _link(server, source or (lambda: None))
+    link = _link(server, source or (lambda: None), tls)
     simulated = _simulated_count(simulated_gpus)
     disk = _open_disk(folder)
     log_as_json()
-    if source is not None and _sends_clear_text(server):
-        log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
+    _warn_of_clear_text(server, sends_token=source is not None)
     gpus = _open_gpus(identity, folder, simulated)
     notices = _notices(metadata, metadata_url)
     permissions = Permissions(
@@ -362,14 +389,21 @@ def _notices(service: str, address: str) -> NoticeWatch | None:
     return watch_service(Service(service), address)
 
 
-def _link(server: str, token: Callable[[], str | None]) -> Link:
+def _link(server: str, token: Callable[[], str | None], files: TlsPaths) -> Link:
     try:
-        return open_link(server, token=token, links={**LINKS, "grpc": _grpc_link})
+        tls = ClientTls(files) if server.startswith("https:") else None
+        links: Mapping[str, LinkFactory] = {
+            **LINKS,
+            "https": partial(http_link, tls=tls),
+            "grpc": _grpc_link,
+            "grpcs": partial(_grpc_link, files=files),
+        }
+        return open_link(server, token=token, links=links)
     except InvalidError as error:
         raise click.BadParameter(str(error), param_hint="--server") from error
 
 
-def _grpc_link(server: str, token: Callable[[], str | None]) -> Link:
+def _grpc_link(server: str, token: Callable[[], str | None], files: TlsPaths | None = None) -> Link:
     # gRPC is not part of the agent's light install, so it is imported only when used.
     try:
         module = importlib.import_module("navarch.client.grpc_link")
@@ -377,14 +411,16 @@ def _grpc_link(server: str, token: Callable[[], str | None]) -> Link:
         raise click.ClickException(
             f"grpc:// needs {error.name}; install it with: pip install 'navarch[server]'"
         ) from error
-    link: Link = module.grpc_link(server, token)
+    link: Link = module.grpc_link(server, token, files)
     return link
 
 
-def _sends_clear_text(server: str) -> bool:
+def _warn_of_clear_text(server: str, *, sends_token: bool) -> None:
+    """Log a warning if the token is sent over a network in clear text."""
     parts = urlsplit(server)
     here = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
-    return parts.scheme == "http" and not here
+    if sends_token and parts.scheme in ("http", "grpc") and not here:
+        log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
 
 
 def _credentials(

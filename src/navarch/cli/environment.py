@@ -18,7 +18,7 @@ from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock
 
 if TYPE_CHECKING:
-    import ssl
+    pass
 
 T = TypeVar("T")
 
@@ -32,6 +32,9 @@ class Target:
     timeout: timedelta = timedelta(seconds=30)
     """For one request."""
     insecure: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +56,20 @@ async def connect(target: Target) -> AsyncIterator[FleetApi]:
     try:
         # Imported late: commands that need no server start without it.
         from navarch.client.connect import connect_fleet
+        from navarch.http.tls import ClientTls, TlsPaths
 
+        paths = TlsPaths(
+            ca=target.ca_file,
+            cert=target.cert_file,
+            key=target.key_file,
+            insecure=target.insecure,
+        )
         fleet = connect_fleet(
             target.url,
             token=target.token,
             timeout_s=target.timeout.total_seconds(),
-            tls=_insecure_tls() if target.insecure else None,
+            tls=ClientTls(paths) if target.url.startswith("https:") else None,
+            tls_files=paths,
         )
     except ModuleNotFoundError as error:
         # A light install has no gRPC, for example.
@@ -69,16 +80,6 @@ async def connect(target: Target) -> AsyncIterator[FleetApi]:
         yield fleet
     finally:
         await fleet.close()
-
-
-def _insecure_tls() -> "ssl.SSLContext":
-    """Return a TLS context that accepts every certificate, for --insecure."""
-    import ssl
-
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 PUBLIC_KEYS = (

@@ -33,6 +33,9 @@ class GlobalOptions:
     output: Output = Output.TABLE
     timeout: timedelta | None = None
     insecure: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     no_color: bool = False
     debug: bool = False
 
@@ -259,6 +262,8 @@ def _store(context: click.Context, param: click.Parameter, value: object) -> Non
 
 _shared = partial(click.Option, expose_value=False, callback=_store)
 
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
 # One set for all commands: click compares options by identity.
 GLOBAL_OPTIONS = [
     _shared(
@@ -282,6 +287,24 @@ GLOBAL_OPTIONS = [
         help="Time limit of the command.  [default: 30s, or 20m to wait for machines]",
     ),
     _shared(["--insecure"], is_flag=True, help="Do not verify the server's TLS certificate."),
+    _shared(
+        ["--ca-file"],
+        type=_FILE,
+        metavar="FILE",
+        help="Authorities that may sign the server's certificate.  [default: NAVARCH_CA_FILE]",
+    ),
+    _shared(
+        ["--cert-file"],
+        type=_FILE,
+        metavar="FILE",
+        help="Your client certificate.  [default: NAVARCH_CERT_FILE]",
+    ),
+    _shared(
+        ["--key-file"],
+        type=_FILE,
+        metavar="FILE",
+        help="The key of your client certificate.  [default: NAVARCH_KEY_FILE]",
+    ),
     _shared(["--no-color"], is_flag=True, help="Disable colours, as does NO_COLOR."),
     _shared(["--debug"], is_flag=True, help="Show tracebacks of unexpected errors."),
 ]

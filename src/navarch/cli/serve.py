@@ -175,16 +175,18 @@ async def _reload(server: Server, read: Callable[[], Config], wanted: asyncio.Ev
 
 def render_banner(running: Running, folder: Path) -> str:
     """Return the text that a started server prints."""
-    url = f"http://{running.http.reachable()}"
+    scheme, grpc = ("https", "grpcs") if running.tls else ("http", "grpc")
+    url = f"{scheme}://{running.http.reachable()}"
+    how = "TLS" if running.tls else "clear text (no TLS)"
     lines = [
         f"navarch {VERSION} is serving",
-        f"  HTTP     http://{running.http.shown()}, clear text (no TLS)",
-        f"  gRPC     grpc://{running.grpc.shown()}, clear text (no TLS)",
+        f"  HTTP     {scheme}://{running.http.shown()}, {how}",
+        f"  gRPC     {grpc}://{running.grpc.shown()}, {how}",
         f"  access   {_WITH_TOKEN if running.guarded else _WITHOUT_TOKEN}",
         f"  state    {folder}, {running.nodes} nodes",
     ]
     lines += [f"  clouds   {line}" for line in _clouds(running.providers)]
-    program = "navarch" if url.endswith(":50051") else f"navarch -s {url}"
+    program = "navarch" if url.endswith(":50051") and not running.tls else f"navarch -s {url}"
     lines += ["", "In another terminal:", f"  {program} status"]
     return "\n".join([*lines, *(f"  {program} {each}" for each in _next_commands(running))])
 

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import update_wrapper
+from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 import click
@@ -75,8 +76,17 @@ class Session:
             token=self.token,
             timeout=min(self.timeout_or(REQUEST_TIMEOUT), REQUEST_TIMEOUT),
             insecure=self.options.insecure,
+            ca_file=self._file("ca_file"),
+            cert_file=self._file("cert_file"),
+            key_file=self._file("key_file"),
         )
         return self.environment.connect(target)
+
+    def _file(self, name: str) -> Path | None:
+        """Return a file of TLS: from its option, else from the environment."""
+        chosen: Path | None = getattr(self.options, name)
+        named = self.environment.environ.get(f"NAVARCH_{name.upper()}")
+        return chosen or (Path(named) if named else None)
 
     def timeout_or(self, default: timedelta) -> timedelta:
         """Return --timeout, or `default` if it is not set."""

@@ -1,7 +1,6 @@
 """Requests to a control plane, with its token, its time limit and its errors."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
@@ -9,8 +8,9 @@ from urllib.parse import urlsplit
 from navarch.core.errors import InvalidError, UnreachableError
 from navarch.http.message import Endpoint, HttpError, Response
 from navarch.http.pool import ConnectionPool, StreamedResponse
+from navarch.http.tls import MakeContext
 
-_PORTS = {"http": 50051, "https": 443, "grpc": 50052}
+_PORTS = {"http": 50051, "https": 443, "grpc": 50052, "grpcs": 50052}
 
 
 def parse_address(url: str) -> Endpoint:
@@ -45,7 +45,7 @@ class ServerConnection:
         *,
         token: str | None,
         timeout_s: float,
-        tls: ssl.SSLContext | None = None,
+        tls: MakeContext | None = None,
     ) -> None:
         self.address = address
         self._timeout_s = timeout_s

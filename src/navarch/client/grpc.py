@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 
+from navarch.client.grpc_channel import open_channel
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult
@@ -16,6 +17,7 @@ from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident
 from navarch.core.recovery import Command, CommandKind
 from navarch.http.message import Endpoint
+from navarch.http.tls import TlsPaths
 from navarch.ports.api import (
     Capacity,
     CostBy,
@@ -45,12 +47,19 @@ _OPTIONS = (
 class GrpcFleetClient:
     """FleetApi over gRPC."""
 
-    def __init__(self, address: Endpoint, *, token: str | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        address: Endpoint,
+        *,
+        token: str | None,
+        timeout_s: float,
+        tls_files: TlsPaths | None = None,
+    ) -> None:
         self._address = address
         self._timeout_s = timeout_s
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         target = f"{address.host_in_url}:{address.port}"
-        self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+        self._channel = open_channel(address.scheme, target, _OPTIONS, tls_files)
 
     async def close(self) -> None:
         """Close the connection."""

@@ -7,6 +7,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from navarch.client.connection import parse_address
+from navarch.client.grpc_channel import open_channel
 from navarch.core.errors import NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -14,6 +15,7 @@ from navarch.core.incident import Evidence
 from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.recovery import Command, CommandKind
+from navarch.http.tls import TlsPaths
 from navarch.ports.agents import Link, Registration, UnauthorizedError, Welcome
 from navarch.wire.bodies import LateReadings
 from navarch.wire.fleet import error_from
@@ -26,13 +28,13 @@ _KINDS = frozenset(CommandKind)
 _MIB = float(2**20)
 
 
-def grpc_link(server: str, token: Callable[[], str | None]) -> Link:
+def grpc_link(server: str, token: Callable[[], str | None], files: TlsPaths | None = None) -> Link:
     """Return a link over gRPC; it connects on the first call."""
     address = parse_address(server)
     # Do not send the token through a proxy from the environment.
     options = (("grpc.enable_http_proxy", 0), ("grpc.keepalive_time_ms", 60_000))
     target = f"{address.host_in_url}:{address.port}"
-    return GrpcLink(lambda: grpc.aio.insecure_channel(target, options=options), token=token)
+    return GrpcLink(lambda: open_channel(address.scheme, target, options, files), token=token)
 
 
 class GrpcLink:

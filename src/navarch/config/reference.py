@@ -32,12 +32,14 @@ from navarch.config.server import (
     RetentionConfig,
     ServerConfig,
     StockoutsConfig,
+    TlsConfig,
     WebhookConfig,
 )
 
 SECTIONS: Mapping[str, type] = {
     "top": Config,
     "server": ServerConfig,
+    "server.tls": TlsConfig,
     "server.metrics": MetricsConfig,
     "server.metrics.prometheus": PrometheusConfig,
     "server.stockouts": StockoutsConfig,

@@ -297,6 +297,43 @@ def to_retention(config: RetentionConfig) -> Retention:
     return copied(Retention, config)
 
 
+class ClientCertificates(StrEnum):
+    """Whether clients must have a certificate."""
+
+    OPTIONAL = "optional"
+    REQUIRED = "required"
+
+
+def _clients_have_an_authority(
+    client_ca_file: str | None, client_certificates: ClientCertificates
+) -> Iterator[Fault]:
+    if client_ca_file is None and client_certificates is ClientCertificates.REQUIRED:
+        yield Fault(
+            "client_certificates: required needs client_ca_file",
+            "add client_ca_file: the certificates of the authorities of your clients",
+            at=("client_certificates",),
+        )
+
+
+@block(rules=(_clients_have_an_authority,), restart="the ports are opened once, at the start")
+class TlsConfig:
+    """The certificate for HTTPS and gRPC. The files are read again when they change."""
+
+    cert_file: str = key(PATH, "the certificate with its chain, in PEM form")
+    key_file: str = key(PATH, "the private key, in PEM form without a password")
+    client_ca_file: str | None = key(
+        PATH,
+        "the authorities of client certificates; if left out, none are asked for",
+        default=None,
+    )
+    client_certificates: ClientCertificates = key(
+        Choice(options=ClientCertificates),
+        "whether a client without a certificate is turned away; over gRPC, certificates are asked "
+        "for only if they are required",
+        default=ClientCertificates.OPTIONAL,
+    )
+
+
 _BUNDLE = "the agent is bundled once, when the server starts"
 
 
@@ -373,6 +410,11 @@ class ServerConfig:
         default=None,
         file=True,
         environment="NAVARCH_AUTH_TOKEN",
+    )
+    tls: TlsConfig | None = key(
+        Nested(cls=TlsConfig),
+        "the certificate for HTTPS and gRPC; clear text if left out",
+        default=None,
     )
     heartbeat_interval: timedelta = key(
         DURATION, "how often agents send heartbeats", default=timedelta(seconds=30)

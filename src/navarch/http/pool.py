@@ -17,6 +17,7 @@ from navarch.http.message import (
     Request,
     Response,
 )
+from navarch.http.tls import MakeContext
 
 CLOSE_S = 1.0
 LINE_BYTES_MAX = 16 * 1024 * 1024
@@ -37,7 +38,7 @@ class ConnectionPool:
         *,
         connect_s: float | None = None,
         response_s: float | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: MakeContext | None = None,
         connections_max: int | None = None,
         body_bytes_max: int = BODY_BYTES_MAX,
     ) -> None:
@@ -130,8 +131,9 @@ class ConnectionPool:
     async def _connect(self) -> "_Connection":
         endpoint = self.endpoint
         if endpoint.scheme == "https" and self._tls is None:
-            self._tls = ssl.create_default_context()
-        tls = self._tls if endpoint.scheme == "https" else None
+            default = ssl.create_default_context()
+            self._tls = lambda: default
+        tls = self._tls() if endpoint.scheme == "https" and self._tls is not None else None
         try:
             async with asyncio.timeout(self._connect_s):
                 if endpoint.socket:

@@ -24,11 +24,13 @@ def banner(
     http: str = "127.0.0.1",
     port: int = 50051,
     grpc: str = "127.0.0.1",
+    tls: bool = False,
 ) -> str:
     running: Any = SimpleNamespace(
         http=Address(host=http, port=port),
         grpc=Address(host=grpc, port=50052),
         guarded=guarded,
+        tls=tls,
         nodes=0,
         providers=providers,
         pools=pools,
@@ -140,6 +142,15 @@ def test_the_banner_of_a_server_without_a_token_shows_that_it_is_local_only() ->
 @pytest.mark.parametrize("guarded", [True, False])
 def test_the_banner_fits_a_terminal_of_80_columns(guarded: bool) -> None:
     assert max(map(len, banner(guarded=guarded, http="0.0.0.0").splitlines())) <= 80
+
+
+def test_the_banner_of_a_server_with_tls_names_it_and_suggests_commands_that_use_it() -> None:
+    text = banner(tls=True)
+
+    assert line_of(text, "HTTP").startswith("https://")
+    assert line_of(text, "gRPC").startswith("grpcs://")
+    assert "clear text" not in text
+    assert "  navarch -s https://127.0.0.1:50051 status" in text.splitlines()
 
 
 def test_the_suggested_commands_reach_a_server_on_all_interfaces() -> None:

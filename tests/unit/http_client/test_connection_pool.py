@@ -209,7 +209,8 @@ def test_https_requires_a_valid_certificate(tmp_path: Path) -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
         port = server.sockets[0].getsockname()[1]
         endpoint = parse_endpoint(f"https://localhost:{port}")
-        trusting = ConnectionPool(endpoint, tls=ssl.create_default_context(cafile=certificate))
+        trusted = ssl.create_default_context(cafile=certificate)
+        trusting = ConnectionPool(endpoint, tls=lambda: trusted)
         assert (await trusting.request("POST", "/x", body=b"")).body == b"hi"
         with pytest.raises(NotSentError, match="certificate"):
             await ConnectionPool(endpoint).request("POST", "/x", body=b"")

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from navarch.agent.transport.http_link import HttpLink
 from navarch.core.errors import InvalidError
 from navarch.http.message import parse_endpoint
+from navarch.http.tls import MakeContext
 from navarch.ports.agents import Link
 
 TokenSource = Callable[[], str | None]
@@ -13,9 +14,9 @@ LinkFactory = Callable[[str, TokenSource], Link]
 """Returns a link to an address. The token is read for every request, so it can be rotated."""
 
 
-def http_link(server: str, token: TokenSource) -> Link:
+def http_link(server: str, token: TokenSource, tls: MakeContext | None = None) -> Link:
     """Return a link over HTTP or HTTPS."""
-    return HttpLink(parse_endpoint(server), token=token)
+    return HttpLink(parse_endpoint(server), token=token, tls=tls)
 
 
 LINKS: Mapping[str, LinkFactory] = {"http": http_link, "https": http_link}

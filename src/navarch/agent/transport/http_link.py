@@ -24,6 +24,7 @@ from navarch.core.node import NodeStatus
 from navarch.core.recovery import Command
 from navarch.http.message import Endpoint, HttpError, Response
 from navarch.http.pool import ConnectionPool
+from navarch.http.tls import MakeContext
 from navarch.ports.agents import Registration, UnauthorizedError, Welcome
 
 log = structlog.get_logger(__name__)
@@ -74,13 +75,20 @@ class _HealthReply(msgspec.Struct):
 class HttpLink:
     """A Link over one keep-alive HTTP connection."""
 
-    def __init__(self, endpoint: Endpoint, *, token: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        token: Callable[[], str | None],
+        tls: MakeContext | None = None,
+    ) -> None:
         # Five thousand agents must not open more than one connection each.
         self._connection = ConnectionPool(
             endpoint,
             connect_s=CONNECT_S,
             response_s=RESPONSE_S,
             connections_max=1,
+            tls=tls,
             body_bytes_max=BODY_BYTES_MAX,
         )
         # Read for every request, so that a token rotated in its file takes effect.

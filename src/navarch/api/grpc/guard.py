@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from navarch.api.auth import UNAUTHORIZED, Authenticator, Credentials, headers_in, identify
 from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.logins import TOO_MANY, FailedLogins
+from navarch.api.tls import grpc_certificate_of
 from navarch.core.access import Identity, act_as, acting_as, permitted
 from navarch.core.errors import InvalidError, PermissionDeniedError, UnauthenticatedError
 from navarch.wire.fleet import (
@@ -57,7 +58,11 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
     def _identity_of(self, context: Context) -> Identity:
         """Return the caller of a call, or raise UnauthenticatedError."""
-        return identify(self._auth, Credentials(headers=headers_of(context.invocation_metadata())))
+        credentials = Credentials(
+            headers=headers_of(context.invocation_metadata()),
+            certificate=grpc_certificate_of(context.auth_context()),
+        )
+        return identify(self._auth, credentials)
 
     async def _check(self, method: str, context: Context) -> Identity:
         try:

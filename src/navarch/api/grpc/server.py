@@ -17,6 +17,7 @@ from navarch.api.grpc.agents import AgentCalls
 from navarch.api.grpc.guard import TokenInterceptor, guarded, guarded_stream
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.limits import check_limits, check_message
+from navarch.api.tls import ServerTls
 from navarch.core.limits import REQUEST_BYTES
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi, Update
@@ -93,6 +94,7 @@ class GrpcServer:
         calls: ApiMetrics,
         evidence: EvidenceDesk | None = None,
         link: str = "",
+        tls: ServerTls | None = None,
     ) -> None:
         """Bind to `address`, such as `127.0.0.1:50052`; raise RuntimeError if that fails.
 
@@ -108,7 +110,10 @@ class GrpcServer:
         reflection.enable_server_reflection(names, self._server)
         # No check of the Host header, unlike on the HTTP port: gRPC needs HTTP/2 from the first
         # byte, and browsers use HTTP/2 only over TLS, so no web page can make a call.
-        self.port = self._server.add_insecure_port(address)
+        if tls is None:
+            self.port = self._server.add_insecure_port(address)
+        else:
+            self.port = self._server.add_secure_port(address, tls.grpc_credentials())
 
     async def run(self) -> None:
         """Serve until cancelled, then finish the calls in progress."""

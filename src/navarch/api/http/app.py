@@ -25,6 +25,7 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
     CLOSE,
+    PEER_CERTIFICATE,
     PROTO,
     TEXT,
     GoneError,
@@ -44,6 +45,7 @@ from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
 from navarch.api.logins import TOO_MANY
+from navarch.api.tls import certificate_of
 from navarch.core.access import acting_as, permitted
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.limits import REQUEST_BYTES
@@ -295,7 +297,10 @@ class HttpApp:
 
 def credentials_of(scope: Scope) -> Credentials:
     """Return what a request shows of its caller."""
-    return Credentials(headers=headers_in(scope["headers"]))
+    return Credentials(
+        headers=headers_in(scope["headers"]),
+        certificate=certificate_of(scope.get(PEER_CERTIFICATE)),
+    )
 
 
 def _only_get(method: str) -> None:

@@ -20,6 +20,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+PEER_CERTIFICATE = "navarch.peer_certificate"
+"""The entry of a request's scope with the verified certificate of a TLS client."""
+
 JSON = b"application/json"
 PROTO = b"application/proto"
 TEXT = b"text/plain; charset=utf-8"

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,6 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from navarch.api.http.app import HttpApp
+from navarch.api.http.exchange import PEER_CERTIFICATE
 from navarch.ports.clock import Clock
 
 HEADER_BYTES_MAX = 2**19
@@ -56,6 +58,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = True
         self.arriving_since = self.loop.time()
         super().on_message_begin()
+        peer = self.transport.get_extra_info("peercert")
+        if peer:
+            self.scope[PEER_CERTIFICATE] = peer  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         """Stop counting, and add the host of a target such as `http://host/path` to the headers.
@@ -101,6 +106,7 @@ class HttpServer:
         heartbeat_interval: timedelta,
         request_within: timedelta = REQUEST_WITHIN,
         stop_within: timedelta = timedelta(seconds=5),
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._clock = clock
         self._app = app
@@ -123,6 +129,7 @@ class HttpServer:
                 timeout_keep_alive=keep_alive_s,
                 timeout_graceful_shutdown=int(stop_within.total_seconds()),
                 backlog=4096,
+                ssl_context_factory=None if tls is None else lambda *_: tls,
             )
         )
 

@@ -71,7 +71,7 @@ class RedfishReader:
             endpoint,
             connect_s=CONNECT_S,
             response_s=self._response_s,
-            tls=self._tls,
+            tls=lambda: self._tls,
             connections_max=1,
             body_bytes_max=BODY_BYTES_MAX,
         )
