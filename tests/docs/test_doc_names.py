@@ -25,6 +25,7 @@ NOT_IN_THE_TREE = {
     "link_id": "a metric that agents of the Go system send",
     "mem_mhz": "a field of recordings that is read and not used",
     "navarch.autoscalers": "a group of entry points",
+    "navarch.authenticators": "a group of entry points",
     "navarch.db": "the database of the server's data directory",
     "navarch.provision_schedulers": "a group of entry points",
     "navarch.yaml": "the configuration file of the reader",

@@ -1,11 +1,11 @@
 """Authentication of requests: the interface, the chain, and the built-in authenticators."""
 
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from navarch.core.access import ADMIN, AGENT, Identity
+from navarch.core.access import ADMIN, AGENT, Grant, Identity
 from navarch.core.access_token import PREFIX as TOKEN_PREFIX
 from navarch.core.errors import UnauthenticatedError
 from navarch.core.ownership import PREFIX
@@ -54,7 +54,10 @@ class Authenticator(Protocol):
     class FromProxy:
         def authenticate(self, credentials):
             user = credentials.headers.get(b"x-forwarded-user")
-            return None if user is None else Identity(subject=user.decode(), grants=ADMIN)
+            return None if user is None else Identity(subject=f"proxy:{user.decode()}")
+
+    `server.access.bindings` give the caller its roles. What authenticates must be quick: it runs
+    for every request, and for every message of a stream.
     """
 
     def authenticate(self, credentials: Credentials) -> Identity | None:
@@ -122,6 +125,50 @@ class StoredTokens:
         if shown is None or not shown.startswith(TOKEN_PREFIX):
             return None
         return self._tokens.recognize_token(shown)
+
+
+class Certificates:
+    """Identifies callers by their TLS certificates, which the handshake has verified."""
+
+    def authenticate(self, credentials: Credentials) -> Identity | None:
+        """Return the identity of the certificate: its first alternative name, else its subject."""
+        shown = credentials.certificate
+        if shown is None:
+            return None
+        name = next(iter(shown.names), shown.common_name)
+        if not name or not name.isprintable():
+            raise UnauthenticatedError("the client certificate names nobody")
+        return Identity(subject=f"cert:{name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """A grant for the callers that it names, or that are in one of its groups."""
+
+    grant: Grant
+    subjects: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+    def includes(self, identity: Identity) -> bool:
+        """Return whether the grant is for this caller."""
+        return identity.subject in self.subjects or not self.groups.isdisjoint(identity.groups)
+
+
+class Bound:
+    """Gives the callers of an authenticator the grants of their bindings, and no others."""
+
+    def __init__(self, inner: Authenticator, bindings: Callable[[], Sequence[Binding]]) -> None:
+        """`bindings` are read for every request, because a reload may change them."""
+        self._inner = inner
+        self._bindings = bindings
+
+    def authenticate(self, credentials: Credentials) -> Identity | None:
+        """Return the caller with its grants."""
+        found = self._inner.authenticate(credentials)
+        if found is None:
+            return None
+        grants = (each.grant for each in self._bindings() if each.includes(found))
+        return replace(found, grants=tuple(grants))
 
 
 class Chain:

@@ -1,6 +1,7 @@
 """The doors of a control plane: what stands behind all of them, and the gRPC server."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from navarch.api.auth import Authenticator
 from navarch.api.calls import ApiMetrics
@@ -15,6 +16,14 @@ from navarch.ports.evidence import EvidenceDesk
 from navarch.service.tokens import TokenUses
 
 
+class Keeps(Protocol):
+    """Something that is kept up to date."""
+
+    async def run(self) -> None:
+        """Keep it up to date until cancelled."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
     """What stands behind every door. All of it checks its caller."""
@@ -25,6 +34,8 @@ class Doors:
     desk: HeartbeatDesk
     evidence: EvidenceDesk
     uses: TokenUses
+    keys: Keeps | None = None
+    """What keeps the keys of an identity provider up to date."""
 
 
 def build_grpc_server(

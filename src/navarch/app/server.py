@@ -10,7 +10,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from navarch.api.auth import Chain, JoinTokens, StoredTokens
 from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
 from navarch.api.guard import GuardedAgents, GuardedEvidence
@@ -34,6 +33,7 @@ from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collec
 from navarch.api.tls import ServerTls, TlsFiles
 from navarch.app.agent_bundle import AgentBundles
 from navarch.app.alerts import AlertChannels
+from navarch.app.authentication import build_authentication, identifies_without_token
 from navarch.app.bringup import (
     AgentEnvironment,
     agent_start,
@@ -141,7 +141,8 @@ class Server:
         self._extensions = extensions or Extensions()
         self._clock = SystemClock()
         self._entropy = SystemEntropy()
-        self._auth = BearerAuth(_token(config))
+        self._anyone = not identifies_without_token(config)
+        self._auth = BearerAuth(_token(config), or_anyone=self._anyone)
         self._tls = open_tls(config)
         self._metrics = PrometheusMetrics()
         self._calls = ApiMetrics(self._clock, self._metrics)
@@ -177,7 +178,7 @@ class Server:
 
     async def run(self, started: Callable[[Running], None]) -> None:
         """Serve until cancelled; call `started` once requests are accepted."""
-        guarded = self._auth.token is not None
+        guarded = self._auth.token is not None or not self._anyone
         http = parse_listen_address(self._config.server.address, guarded=guarded)
         grpc = parse_listen_address(self._config.server.grpc_address, guarded=guarded)
         with ExitStack() as stack:
@@ -186,7 +187,7 @@ class Server:
             store, http = opened.store, opened.http
             async with asyncio.TaskGroup() as tasks:
                 plane = self._plane = self._build(stack, tasks, opened)
-                doors = self._doors(opened, plane)
+                doors = self._doors(stack, opened, plane)
                 desk = doors.desk
                 stack.callback(desk.flush)
                 http_server = self._http_server(opened, plane, doors)
@@ -209,6 +210,7 @@ class Server:
                     plane.run(),
                     timeouts.run(),
                     doors.uses.run(),
+                    *([] if doors.keys is None else [doors.keys.run()]),
                     *([] if self._tls is None else [self._tls.run(self._clock)]),
                     plane.ledger.read(),  # for the metrics, and the first question about costs
                     LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run(),
@@ -267,7 +269,7 @@ class Server:
             snapshots=snapshots,
         )
 
-    def _doors(self, opened: "_Opened", plane: Plane) -> Doors:
+    def _doors(self, stack: ExitStack, opened: "_Opened", plane: Plane) -> Doors:
         """Return what the HTTP and the gRPC server need: everything behind them is guarded."""
         store = opened.store
         archive = FolderArchive(self._data_dir / EVIDENCE, opened.offload)
@@ -287,8 +289,14 @@ class Server:
             uses=uses,
         )
         tokens = TokenService(self._clock, self._entropy, store, uses)
+        threads = ThreadOffload("navarch-oidc")
+        stack.callback(threads.close)
+        authentication = build_authentication(
+            self._clock, threads, lambda: self._config, joins, tokens, self._auth
+        )
         return Doors(
-            auth=Chain([JoinTokens(joins), StoredTokens(tokens), self._auth]),
+            auth=authentication.chain,
+            keys=authentication.keys,
             services=ScopedServices(parts).guarded(),
             agents=agents,
             desk=HeartbeatDesk(agents, opened.snapshots.telemetry, self._metrics),

@@ -3,7 +3,7 @@
 import socket
 from dataclasses import dataclass
 
-from navarch.api.auth import Anyone, Authenticator, BearerToken, Credentials
+from navarch.api.auth import Anyone, Authenticator, BearerToken, Chain, Credentials
 from navarch.api.http.server import listen
 from navarch.core.access import Identity
 from navarch.core.errors import InvalidError, NavarchError
@@ -60,15 +60,20 @@ def parse_listen_address(text: str, *, guarded: bool) -> Address:
 class BearerAuth:
     """Authentication by bearer token; a reload may change the token."""
 
-    def __init__(self, token: str | None) -> None:
+    def __init__(self, token: str | None, *, or_anyone: bool = True) -> None:
+        """Without a token, every caller is accepted if `or_anyone`, else none by this link."""
         self.token = token
+        self._or_anyone = or_anyone
         self._inner: Authenticator = Anyone()
         self.change(token)
 
     def change(self, token: str | None) -> None:
         """Require another token from now on, or none."""
         self.token = token
-        self._inner = BearerToken(token) if token else Anyone()
+        if token:
+            self._inner = BearerToken(token)
+        else:
+            self._inner = Anyone() if self._or_anyone else Chain([])
 
     def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the identity of the caller, None if it has no valid token."""

@@ -243,7 +243,7 @@ def agent(
     simulated = _simulated_count(simulated_gpus)
     disk = _open_disk(folder)
     log_as_json()
-    _warn_of_clear_text(server, sends_token=source is not None)
+    _warn_of_clear_text(server, source)
     gpus = _open_gpus(identity, folder, simulated)
     notices = _notices(metadata, metadata_url)
     permissions = Permissions(
@@ -415,11 +415,10 @@ def _grpc_link(server: str, token: Callable[[], str | None], files: TlsPaths | N
     return link
 
 
-def _warn_of_clear_text(server: str, *, sends_token: bool) -> None:
-    """Log a warning if the token is sent over a network in clear text."""
+def _warn_of_clear_text(server: str, source: Callable[[], str | None] | None) -> None:
     parts = urlsplit(server)
     here = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
-    if sends_token and parts.scheme in ("http", "grpc") and not here:
+    if source is not None and parts.scheme in ("http", "grpc") and not here:
         log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from navarch.config.access import AccessConfig, AuthenticatorConfig, BindingConfig, OidcConfig
 from navarch.config.alerts import CHANNEL_TYPES, AlertsConfig, RouteConfig
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
 from navarch.config.config import Config
@@ -39,6 +40,10 @@ from navarch.config.server import (
 SECTIONS: Mapping[str, type] = {
     "top": Config,
     "server": ServerConfig,
+    "server.access": AccessConfig,
+    "server.access.bindings": BindingConfig,
+    "server.access.oidc": OidcConfig,
+    "server.access.authenticators": AuthenticatorConfig,
     "server.tls": TlsConfig,
     "server.metrics": MetricsConfig,
     "server.metrics.prometheus": PrometheusConfig,

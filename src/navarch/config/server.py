@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 
+from navarch.config.access import AccessConfig
 from navarch.config.block import Nested, nested
 from navarch.config.disruption import GovernorConfig
 from navarch.config.kinds import (
@@ -410,6 +411,9 @@ class ServerConfig:
         default=None,
         file=True,
         environment="NAVARCH_AUTH_TOKEN",
+    )
+    access: AccessConfig = nested(
+        AccessConfig, "how callers are recognized besides tokens, and their roles"
     )
     tls: TlsConfig | None = key(
         Nested(cls=TlsConfig),

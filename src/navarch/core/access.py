@@ -213,8 +213,12 @@ def _missing_role(identity: Identity, operation: str) -> str:
     needed = " or ".join(sorted(OPERATIONS[operation]))
     if identity.roles == {Role.AGENT}:
         return f"a token for agents only reports; {operation} needs the role {needed}"
-    given = _and(identity.roles) or "no role"
-    return f"{operation} needs the role {needed}, and {identity.subject} has {given}"
+    if not identity.roles:
+        return (
+            f"{identity.subject} has no role; {operation} needs {needed}. An administrator can "
+            "give one in server.access.bindings"
+        )
+    return f"{operation} needs the role {needed}, and {identity.subject} has {_and(identity.roles)}"
 
 
 def _and(names: Iterable[str]) -> str:
