@@ -8,6 +8,7 @@ from tests.support.seeds import seeds
 
 from navarch.control.alerts import AlertSetup
 from navarch.core.alert import AlertAction, AlertMessage, Severity
+from navarch.core.errors import CredentialError, ProviderError, QuotaError, RejectedError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.pool import Pool
 from navarch.fleet.alerts.outbox import AlertRoute, AlertRouting, ChannelRules
@@ -118,3 +119,27 @@ def test_an_image_with_which_no_machine_comes_up_is_one_message(seed: int) -> No
 
     inbox = play(story, a_pool(size=6), seed=seed, habits=Habits(dead_on_arrival=1.0))
     assert {x.group for x in inbox.accepted} == {"purchases-paused/training"}
+
+
+@pytest.mark.parametrize(
+    ("error", "group"),
+    [
+        (QuotaError, "launches-refused/training"),
+        (RejectedError, "launches-refused/training"),
+        (CredentialError, "provider-credentials"),
+    ],
+)
+@pytest.mark.parametrize("seed", seeds(10, gate=1))
+def test_a_refusal_that_only_a_person_can_end_is_one_message_and_its_end_another(
+    seed: int, error: type[ProviderError], group: str
+) -> None:
+    async def story(world: World, inbox: AlertInbox) -> None:
+        await world.clock.sleep(2 * HOUR_S)
+        (message,) = inbox.accepted
+        assert error.__name__ in message.title
+        world.cloud.habits = Habits()
+        await world.clock.sleep(2 * HOUR_S)
+        assert len(world.serving(TRAINING)) == 3
+
+    inbox = play(story, a_pool(size=3), seed=seed, habits=Habits(refuses=error))
+    assert summary(inbox.accepted) == [(AlertAction.TRIGGER, group), (AlertAction.RESOLVE, group)]

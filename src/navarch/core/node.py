@@ -193,6 +193,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     """The number of refused launches. It decides the next offering and the back-off."""
     retry_at: datetime | None = None
+    refused: Launch | None = None
+    """Its last launch that a provider refused, until another buys a machine."""
     registered_at: datetime | None = None
     boot_id: str = ""
     machine: str = ""

@@ -74,7 +74,7 @@ def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) ->
         because=(about("node", node.id),),
         facts=refusal_facts(launch),
     )
-    after = evolve(node, launch=None, attempts=node.attempts + 1, retry_at=now)
+    after = evolve(node, launch=None, refused=launch, attempts=node.attempts + 1, retry_at=now)
     if node.phase is Phase.TERMINATING:
         after = lifecycle.gone(after, "no machine was bought", now=now)
     return Change(nodes=[after], launches=[launch], events=[event])

@@ -44,7 +44,8 @@ def request(
 def launched(node: Node, launch: Launch, *, now: datetime) -> Node:
     """Return `node` after its provider created the machine of `launch`."""
     if node.phase is Phase.REQUESTED:
-        return node.move_to(Phase.BOOTING, at=now, launch=launch)
+        waiting = node if node.refused is None else evolve(node, refused=None)
+        return waiting.move_to(Phase.BOOTING, at=now, launch=launch)
     return node if launch is node.launch else evolve(node, launch=launch)
 
 

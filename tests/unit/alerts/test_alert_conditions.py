@@ -8,14 +8,15 @@ import pytest
 from navarch.core.alert import AlertAction, AlertGroup, AlertMessage, Severity
 from navarch.core.budget import Budget, BudgetOf
 from navarch.core.disruption import Deferred, DeferredBy
+from navarch.core.errors import CapacityError, CredentialError, ProviderError, QuotaError
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident, IncidentKind
-from navarch.core.launch import Refusal
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
+from navarch.fleet import launching, lifecycle
 from navarch.fleet.alerts.conditions import (
     AlertCondition,
     AlertInputs,
@@ -155,25 +156,36 @@ def test_an_alert_of_a_deleted_pool_explains_nothing() -> None:
     assert alerts["node-fault@training-0"].part_of is None
 
 
-def refused(name: str, refusal: Refusal) -> Node:
+def refused(name: str, error: ProviderError) -> Node:
     node = a_node(name, phase=Phase.REQUESTED)
     assert node.launch is not None
-    launch = evolve(node.launch, refusal=refusal, refused=str(refusal), refused_at=NOW)
-    return evolve(node, launch=launch)
+    change = launching.refused(node, node.launch.token, error, now=NOW)
+    assert change is not None
+    (after,) = change.nodes
+    return after
 
 
 def test_rejected_credentials_are_one_alert_of_the_provider() -> None:
-    nodes = [refused(f"training-{i}", Refusal.CREDENTIAL) for i in range(3)]
+    nodes = [refused(f"training-{i}", CredentialError("expired")) for i in range(3)]
     alerts = found(a_fleet(*nodes))
     assert set(alerts) == {"provider-credentials@sim"}
 
 
 def test_a_quota_is_one_alert_of_the_pool_and_a_stock_out_none_at_first() -> None:
-    nodes = [refused(f"training-{i}", Refusal.QUOTA) for i in range(3)]
+    nodes = [refused(f"training-{i}", QuotaError("8 vCPUs")) for i in range(3)]
     assert set(found(a_fleet(*nodes))) == {"launches-refused@training"}
-    short = found(a_fleet(refused("training-0", Refusal.CAPACITY)))
+    short = found(a_fleet(refused("training-0", CapacityError("sold out"))))
     assert set(short) == {"pool-below-target@training"}
     assert short["pool-below-target@training"].after > timedelta(0)
+
+
+def test_a_refusal_is_over_once_a_machine_is_bought() -> None:
+    node = refused("training-0", QuotaError("8 vCPUs"))
+    again = evolve(node, launch=a_node("training-0", phase=Phase.REQUESTED).launch)
+    assert set(found(a_fleet(again))) == {"launches-refused@training"}, "the next one is under way"
+    assert again.launch is not None
+    booting = lifecycle.launched(again, again.launch, now=NOW)
+    assert "launches-refused@training" not in found(a_fleet(booting))
 
 
 def test_a_machine_that_does_not_end_is_an_alert_after_half_an_hour() -> None:

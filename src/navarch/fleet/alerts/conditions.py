@@ -16,7 +16,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.health import HEARTBEAT, POLICY, Health
 from navarch.core.ids import AlertId, PoolName
 from navarch.core.incident import Incident, IncidentKind
-from navarch.core.launch import Refusal
+from navarch.core.launch import Launch, Refusal
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, RecoveryState
@@ -232,31 +232,30 @@ _NEED_PERSON = frozenset({Refusal.QUOTA, Refusal.REGION_QUOTA, Refusal.REJECTED}
 
 def refused_launches(inputs: AlertInputs) -> Iterator[AlertCondition]:
     """Yield a condition per pool with launches that only an operator can make succeed."""
-    refused: dict[PoolName, Node] = {}
-    for node in _requested(inputs.fleet):
-        assert node.launch is not None, node.id
-        if node.launch.refusal is Refusal.CREDENTIAL:
-            yield _credentials(node.launch.offering.provider, node.launch.refused or "")
-        elif node.launch.refusal in _NEED_PERSON and node.pool is not None:
-            refused.setdefault(node.pool, node)
-    for name, node in refused.items():
+    refused: dict[PoolName, Launch] = {}
+    for launch in _refused(inputs.fleet):
+        if launch.refusal is Refusal.CREDENTIAL:
+            yield _credentials(launch.offering.provider, launch.refused or "")
+        elif launch.refusal in _NEED_PERSON:
+            refused.setdefault(launch.pool, launch)
+    for name, launch in refused.items():
         pool = inputs.fleet.pools[name]
-        assert node.launch is not None, node.id
         yield AlertCondition(
             cause=AlertCause.LAUNCHES_REFUSED,
             subject=about("pool", name),
             severity=Severity.WARNING,
-            summary=f"pool {name} cannot launch machines: {node.launch.refused}",
-            remedy=f"navarch why {node.id}",
+            summary=f"pool {name} cannot launch machines: {launch.refused}",
+            remedy=f"navarch why {launch.node}",
             pool=name,
             team=pool.team,
         )
 
 
-def _requested(fleet: Fleet) -> Iterator[Node]:
+def _refused(fleet: Fleet) -> Iterator[Launch]:
+    """Yield the last refused launch of each node that waits for a machine."""
     for node in fleet.nodes.values():
-        if node.phase is Phase.REQUESTED and node.launch is not None and node.retiring is None:
-            yield node
+        if node.refused is not None and node.phase is Phase.REQUESTED and node.retiring is None:
+            yield node.refused
 
 
 def _credentials(provider: str, error: str) -> AlertCondition:
@@ -276,9 +275,8 @@ def pools_below_target(inputs: AlertInputs) -> Iterator[AlertCondition]:
     """
     fleet = inputs.fleet
     refused: dict[PoolName, Refusal | None] = defaultdict(lambda: None)
-    for node in _requested(fleet):
-        if node.launch is not None and node.launch.refusal is not None and node.pool is not None:
-            refused[node.pool] = node.launch.refusal
+    for launch in _refused(fleet):
+        refused[launch.pool] = launch.refusal
     explained = {Refusal.CREDENTIAL, *_NEED_PERSON}
     for pool in fleet.pools.values():
         if pool.braked is not None or pool.held is not None or refused[pool.name] in explained:
