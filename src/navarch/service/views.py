@@ -184,5 +184,9 @@ def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
     starting = sum(node.phase in (Phase.REQUESTED, Phase.BOOTING) for node in staying)
     if starting:
         return f"{starting} starting"
+    held = [node.held for node in staying if node.held is not None and not node.held.released]
+    if held:
+        actions = "1 action" if len(held) == 1 else f"{len(held)} actions"
+        return f"{actions} held back: {held[0].because}"
     spare = min(pool.spares, -missing)
     return f"{spare} of them spare" if spare > 0 else ""

@@ -11,9 +11,12 @@ from cli_fleet import Cli, make_cli
 from navarch.core.disruption import Deferred, DeferredBy
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
+from navarch.core.node import Retirement
 from navarch.core.ownership import Cluster
+from navarch.core.records import evolve
 from navarch.ports.api import FleetApi
 from navarch.service.fleet_health import HeldService
+from navarch.service.views import pool_view
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
@@ -68,3 +71,12 @@ def test_single_nodes_are_released_without_a_question() -> None:
         done = cli.run("held release training-1 --reason checked")
         assert done.exit_code == 0
         assert released(store) == [NodeId("training-1")]
+
+
+def test_the_pool_shows_what_is_held_back_and_why() -> None:
+    nodes = [a_node(name, held=HELD) for name in NODES]
+    done = evolve(HELD, released="checked")
+    assert pool_view(a_pool(size=2), nodes).note == "2 actions held back: budget"
+    assert pool_view(a_pool(size=1), [a_node(NODES[0], held=done)]).note == ""
+    leaving = a_node(NODES[1], held=HELD, retiring=Retirement(reason="drift"))
+    assert pool_view(a_pool(size=1), [a_node(NODES[0]), leaving]).note == ""
