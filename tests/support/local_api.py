@@ -44,6 +44,7 @@ from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.instance import Gpu, Instance, Inventory
 from navarch.core.launch import Offering
+from navarch.core.limits import HOSTS
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -125,6 +126,7 @@ def build_local_api(
     machines: ListMachines = no_machines,
     authenticator: Authenticator | None = None,
     public_metrics: bool = True,
+    hosts_max: int = HOSTS.most,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -148,6 +150,7 @@ def build_local_api(
         columns,
         timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
         policies=policies,
+        hosts_max=lambda: hosts_max,
     )
     joins = JoinService(clock, store)
     tokens = TokenService(clock, entropy, store)

@@ -49,6 +49,7 @@ class Plane(ControlPlaneParts):
             utilization=self.liveness.utilization,
             on_report=self._on_report,
             probes=self.peers,
+            hosts_max=self.hosts_max,
         )
         note_findings = self.agents.note_findings
         stragglers = StragglerController(

@@ -55,6 +55,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.launch import Offering
+from navarch.core.limits import HOSTS
 from navarch.core.pool import Pool
 from navarch.core.recovery import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.core.retention import Retention
@@ -180,6 +181,8 @@ class ControlPlaneParts:
     old_evidence: AgingFiles | None = None
     """Evidence and bring-up logs as files; None where there are none, as in virtual time."""
     old_logs: AgingFiles | None = None
+    hosts_max: Callable[[], int] = lambda: HOSTS.most
+    """How many hosts may register by themselves."""
     metrics: Metrics = field(default_factory=NoMetrics)
     strict: bool = False
     """Lets a bug in a controller or a remediator end the whole process instead of one round: right

@@ -442,6 +442,7 @@ class Server:
             retention=lambda: to_retention(self._config.server.retention),
             old_evidence=AgingFolder(self._data_dir / EVIDENCE, opened.offload),
             old_logs=AgingFolder(self._data_dir / BRINGUP, opened.offload),
+            hosts_max=lambda: self._config.server.hosts_max,
         )
 
     def _lease_of(self, pool: PoolName) -> timedelta | None:

@@ -25,6 +25,7 @@ from navarch.config.kinds import (
 from navarch.config.schema import Fault, block, copied, key
 from navarch.config.secret import Secret
 from navarch.core.launch import Refusal
+from navarch.core.limits import HOSTS
 from navarch.core.retention import LEAST, Retention
 from navarch.core.witness import PeerProbes
 from navarch.fleet.host_retention import KEEP_HOSTS
@@ -437,6 +438,11 @@ class ServerConfig:
         "how long a silent host that registered by itself is kept before it is forgotten; "
         "`0s` keeps it for ever",
         default=KEEP_HOSTS,
+    )
+    hosts_max: int = key(
+        Integer(least=1, most=1_000_000),
+        "how many hosts may register by themselves; more are refused",
+        default=HOSTS.most,
     )
     frozen_after: timedelta = key(
         DURATION_OR_ZERO,

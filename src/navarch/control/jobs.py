@@ -58,7 +58,7 @@ class JobController(Controller):
         self._scheduling = scheduling
         self._scheduled_with: Scheduling | None = None
         self._clusters = FleetClusters()
-        self._pause_ends = self._looked_at = clock.now()
+        self._pause_ends = self._looked_at = self._round_ends = clock.now()
         self._reported: set[tuple[JobName, str]] = set()
         """Searches that were given up, so that each is reported once."""
         for job in store.fleet().jobs.values():
@@ -73,7 +73,8 @@ class JobController(Controller):
         if not committed.after.jobs and not committed.before.jobs:
             return
         if _moves_jobs(committed) or self._scheduling() != self._scheduled_with:
-            self.queue.add(PLACEMENT)
+            # A round for each of many submissions would leave no time for anything else.
+            self.queue.add_by(PLACEMENT, max(self._clock.now(), self._round_ends))
         elif committed.before.nodes is not committed.after.nodes:
             self.queue.add_by(PLACEMENT, self._pause_ends)
         elif committed.change.jobs:
@@ -112,6 +113,7 @@ class JobController(Controller):
         if not change.empty:
             await self._store.commit(change, based_on=fleet.revision)
         self._looked_at = now
+        self._round_ends = now + 2 * took
         self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
         if plan.wake_at is not None:
             self.queue.add_by(PLACEMENT, max(plan.wake_at, self._pause_ends))

@@ -66,6 +66,24 @@ TASKS_PER_JOB: Final = Limit(
     beyond="refused; a stored job above it stays pending",
     remedy="submit smaller jobs",
 )
+JOBS_WAITING: Final = Limit(
+    most=2000,
+    what="waiting jobs",
+    beyond="refused; of stored jobs above it, the first by priority and age are scheduled",
+    remedy="submit more when some have started, or one job with several tasks",
+)
+TASKS_WAITING: Final = Limit(
+    most=20_000,
+    what="tasks of all waiting jobs",
+    beyond="refused; of stored jobs above it, the first by priority and age are scheduled",
+    remedy="submit more when some have started",
+)
+HOSTS: Final = Limit(
+    most=20_000,
+    what="hosts that register by themselves",
+    beyond="refused, unless `server.hosts_max` allows more",
+    remedy="raise server.hosts_max, or forget hosts that are gone: navarch terminate",
+)
 
 REQUEST_BYTES: Final = Limit(most=2**20, what="bytes per request", beyond="refused")
 VALUES_PER_REQUEST: Final = Limit(
@@ -114,6 +132,11 @@ RESULTS_PER_REPORT: Final = Limit(
     what="results per report",
     beyond="refused",
     remedy="report each check once, and several faults of a check as one result",
+)
+REPORTS_WAITING: Final = Limit(
+    most=4,
+    what="reports of a node that wait, if it sends too many",
+    beyond="refused; the agent sends it again",
 )
 FAULTS_PER_REPORT: Final = Limit(
     most=200,

@@ -13,7 +13,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.instance import NodeMetrics, Sample
-from navarch.core.limits import COMMAND_RESULT_LENGTH, REASON_LENGTH
+from navarch.core.limits import COMMAND_RESULT_LENGTH, HOSTS, REASON_LENGTH
 from navarch.core.node import LINK, Node, NodeStatus, Phase, node_status
 from navarch.core.records import evolve
 from navarch.core.recovery import NEXT_STATUSES, Command, CommandKind, CommandStatus
@@ -26,6 +26,7 @@ from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 from navarch.service.agent_limits import bounded, check_registration
+from navarch.service.pace import ReportPace
 from navarch.state.index import Index
 
 
@@ -91,6 +92,7 @@ class AgentService:
         utilization: Utilization = lambda nodes: [None] * len(nodes),
         on_report: OnReport = lambda _node, _report: None,
         probes: ProbeDesk | None = None,
+        hosts_max: Callable[[], int] = lambda: HOSTS.most,
     ) -> None:
         self._clock = clock
         self._store = store
@@ -108,6 +110,8 @@ class AgentService:
         self._moved: set[NodeId] = set()
         """Nodes with agents whose connection has moved since they registered."""
         self._next_move_at = clock.now()
+        self._hosts = _HostCount(clock, store, hosts_max)
+        self._pace = ReportPace(clock)
 
     def request_registrations(self) -> None:
         """Have every agent register again, because the answer that it received has changed.
@@ -137,6 +141,9 @@ class AgentService:
             registration = evolve(registration, report=results)
         known = self._find(self._store.fleet(), registration.node)
         name = known.id if known else registration.node
+        if known is None:
+            self._hosts.check_room()
+        await self._pace.turn(name, registration.report)
         node = await self.ingest.run(name, self._register, registration, link)
         self._to_register.discard(node.id)
         self._moved.discard(node.id)
@@ -241,6 +248,7 @@ class AgentService:
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Evaluate the results of a node's checks."""
         report = bounded(node, report)
+        await self._pace.turn(node, report)
         status = await self.ingest.run(node, self._report_health, node, report)
         if status is not NodeStatus.TERMINATED:
             self._on_report(node, report)
@@ -333,6 +341,27 @@ class AgentService:
             return node
         known = self._index.node_of(InstanceId(name))
         return None if known is None else fleet.nodes.get(known)
+
+
+class _HostCount:
+    """The number of hosts that registered by themselves, counted at most once a second."""
+
+    def __init__(self, clock: Clock, store: Store, most: Callable[[], int]) -> None:
+        self._clock = clock
+        self._store = store
+        self._most = most
+        self._count = 0
+        self._counted_at = float("-inf")
+
+    def check_room(self) -> None:
+        """Raise NotPossibleError if there is no room for one more, and count it otherwise."""
+        now = self._clock.monotonic()
+        if now - self._counted_at >= 1.0:
+            nodes = self._store.fleet().nodes.values()
+            self._count = sum(node.self_registered and not node.gone for node in nodes)
+            self._counted_at = now
+        evolve(HOSTS, most=self._most()).check_room(self._count + 1)
+        self._count += 1
 
 
 def _is_forgotten(node: Node) -> bool:

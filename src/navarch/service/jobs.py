@@ -12,9 +12,9 @@ from navarch.core.event import Event, Explanation, Subject, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
-from navarch.core.limits import TASKS_PER_JOB_MAX
+from navarch.core.limits import JOBS_WAITING, TASKS_PER_JOB_MAX, TASKS_WAITING
 from navarch.core.records import evolve
-from navarch.fleet.jobs.cluster import fleet_cluster, why_not_scheduled
+from navarch.fleet.jobs.cluster import fleet_cluster, scheduled_jobs, why_not_scheduled
 from navarch.fleet.jobs.crash_loops import find_dying_node
 from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -56,6 +56,7 @@ class JobService:
                 f"cancel it first, or choose another name"
             )
         self._check_place(fleet, request)
+        _check_room(fleet, request)
         now = self._clock.now()
         # A job that is submitted again under its name has died where it died before.
         deaths = known.deaths if known is not None else ()
@@ -180,6 +181,10 @@ class JobService:
             return _explanation(job, f"{words[job.state]}: {job.reason} (since {since})")
         if (why := why_not_scheduled(job)) is not None:
             return _explanation(job, f"waits: {why}")
+        scheduled = scheduled_jobs(fleet.jobs.values())
+        if all(each.name != name for each in scheduled):
+            text = f"waits: {len(scheduled)} jobs are scheduled first, and more would be too many"
+            return _explanation(job, text)
         scheduling, now = self._scheduling(), self._clock.now()
         found = await self._offload.run(
             lambda: why_job(
@@ -238,6 +243,13 @@ def check_request(request: JobRequest) -> None:
         raise InvalidError(f"priority: must be 0 to {PRIORITY_MAX}")
     if request.runtime is not None and request.runtime <= timedelta(0):
         raise InvalidError("runtime: must be longer than zero")
+
+
+def _check_room(fleet: Fleet, request: JobRequest) -> None:
+    """Raise NotPossibleError if too much would wait: each round of the scheduler visits it all."""
+    waiting = [job.tasks for job in fleet.jobs.values() if job.state is JobState.WAITING]
+    JOBS_WAITING.check_room(len(waiting) + 1)
+    TASKS_WAITING.check_room(sum(waiting) + request.tasks)
 
 
 def _found(fleet: Fleet, name: JobName) -> Job:

@@ -17,12 +17,14 @@ from tests.support.local_api import (
 
 from navarch.client.connect import connect_fleet
 from navarch.config import ConfigError, parse_config
-from navarch.core.errors import InvalidError
+from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
-from navarch.core.limits import NODES_PER_POOL_MAX, TASKS_PER_JOB_MAX
+from navarch.core.limits import JOBS_WAITING, NODES_PER_POOL_MAX, TASKS_PER_JOB_MAX, TASKS_WAITING
 from navarch.core.records import evolve
+from navarch.fleet.jobs.cluster import scheduled_jobs
 from navarch.ports.api import Capacity, FleetApi, JobApi, JobRequest, PoolSpec
+from navarch.service.jobs import PRIORITY_MAX
 from navarch.testing.worlds import a_job, a_pool
 from navarch.wire.reference import navarch_pb2 as pb
 
@@ -198,3 +200,35 @@ def test_the_limit_of_the_file_is_the_limit_of_the_api() -> None:
     assert parse_config(text % NODES_PER_POOL_MAX).pools["p"].max_nodes == NODES_PER_POOL_MAX
     with pytest.raises(ConfigError, match="at most 100000"):
         parse_config(text % (NODES_PER_POOL_MAX + 1))
+
+
+@pytest.mark.parametrize("tasks", [1, TASKS_PER_JOB_MAX])
+def test_more_waiting_jobs_or_tasks_than_the_limit_are_refused_over_http(tasks: int) -> None:
+    async def story(client: FleetApi, local: LocalApi) -> None:
+        assert isinstance(client, JobApi)
+        room = min(JOBS_WAITING.most, TASKS_WAITING.most // tasks)
+        waiting = [a_job(f"stored-{i}", tasks=tasks, gpus=1) for i in range(room - 1)]
+        await store(local, jobs=waiting)
+        await client.submit_job(JobRequest(name=JobName("last"), tasks=tasks, gpus=1))
+        with pytest.raises(NotPossibleError, match=r"above the limit of .*submit more when some"):
+            await client.submit_job(JobRequest(name=JobName("more"), tasks=tasks, gpus=1))
+        await client.cancel_job(JobName("last"), reason="")
+        await client.submit_job(JobRequest(name=JobName("more"), tasks=tasks, gpus=1))
+
+    run_story("http", story)
+
+
+@pytest.mark.parametrize("tasks", [1, TASKS_PER_JOB_MAX])
+def test_of_stored_jobs_above_the_limit_the_first_are_scheduled(tasks: int) -> None:
+    async def story(client: FleetApi, local: LocalApi) -> None:
+        assert isinstance(client, JobApi)
+        room = min(JOBS_WAITING.most, TASKS_WAITING.most // tasks)
+        jobs = [a_job(f"stored-{i:05}", tasks=tasks, gpus=1) for i in range(room + 2)]
+        jobs[-1] = evolve(jobs[-1], priority=PRIORITY_MAX)
+        await store(local, jobs=jobs)
+        scheduled = [job.name for job in scheduled_jobs(local.store.fleet().jobs.values())]
+        assert scheduled == [job.name for job in (*jobs[: room - 1], jobs[-1])]
+        why = await client.explain_job(jobs[-2].name)
+        assert f"{room} jobs are scheduled first" in why.summary
+
+    run_story("http", story)

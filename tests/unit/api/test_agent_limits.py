@@ -7,7 +7,7 @@ from time import process_time
 import pytest
 from tests.support.local_api import H100, LocalApi, build_local_api
 
-from navarch.core.errors import InvalidError
+from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.health import CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId, Token
 from navarch.core.instance import Gpu, Inventory
@@ -245,5 +245,19 @@ def test_reports_with_ever_new_checks_leave_a_bounded_record_and_cost_the_same()
         assert len(fleet.nodes[NODE].conditions) <= CONDITIONS_PER_NODE.most
         assert sum(each.is_open for each in fleet.incidents.values()) <= INCIDENTS_PER_NODE.most
         assert times[-1] < 3 * times[1] + 0.1, times
+
+    asyncio.run(story())
+
+
+def test_more_hosts_than_allowed_are_refused_and_known_ones_are_not() -> None:
+    async def story() -> None:
+        local = build_local_api(hosts_max=3)
+        for name in ("a", "b", "c", "a"):
+            await local.register(name)
+        for name in ("d", "e"):
+            with pytest.raises(NotPossibleError, match=r"4 is above the limit of 3 hosts"):
+                await local.register(name)
+        await local.register("b")
+        assert sorted(local.store.fleet().nodes) == ["a", "b", "c"]
 
     asyncio.run(story())

@@ -12,7 +12,7 @@ from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.instance import LABEL, LEVELS
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState, Queue
 from navarch.core.launch import Offering
-from navarch.core.limits import TASKS_PER_JOB_MAX
+from navarch.core.limits import JOBS_WAITING, TASKS_PER_JOB_MAX, TASKS_WAITING
 from navarch.core.node import Node, Phase
 from navarch.fleet.jobs.crash_loops import SETTLING, WINDOW, died_lately
 from navarch.fleet.jobs.reservations import reserved_nodes
@@ -99,7 +99,7 @@ class FleetClusters:
         Waiting jobs above the limit are not: the scheduler visits every task of a job.
         """
         stored = fleet.jobs.values()
-        alive = [job for job in stored if not job.over and not why_not_scheduled(job)]
+        alive = scheduled_jobs(stored)
         wishes = {job.gpu_type for job in alive if job.gpu_type}
         dying = [job for job in stored if job.deaths]
         avoided = avoided_nodes(fleet, dying, now=now)
@@ -150,6 +150,26 @@ def avoided_nodes(fleet: Fleet, dying: Iterable[Job], *, now: datetime) -> dict[
     for name in died_lately(dying, since=now - WINDOW):
         found[name] = "failed"
     return found
+
+
+def scheduled_jobs(jobs: Iterable[Job]) -> list[Job]:
+    """Return the placed jobs and the waiting ones to schedule, in the order in which they come.
+
+    Waiting jobs above the limits are left out until some of the others have started. They are not
+    submitted any more, but an earlier version may have stored them.
+    """
+    alive = [job for job in jobs if not job.over and not why_not_scheduled(job)]
+    waiting = [job for job in alive if job.state is JobState.WAITING]
+    if len(waiting) <= JOBS_WAITING.most and sum(x.tasks for x in waiting) <= TASKS_WAITING.most:
+        return alive
+    room = TASKS_WAITING.most
+    chosen: set[JobName] = set()
+    for job in sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.name)):
+        room -= job.tasks
+        if room < 0 or len(chosen) == JOBS_WAITING.most:
+            break
+        chosen.add(job.name)
+    return [job for job in alive if job.state is not JobState.WAITING or job.name in chosen]
 
 
 def why_not_scheduled(job: Job) -> str | None:

@@ -1,0 +1,86 @@
+"""The pace of reports: a node that sends too many is delayed, and a sound one never."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from navarch.core.errors import UnreachableError
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.limits import FAULTS_PER_REPORT, REPORTS_WAITING
+from navarch.service import pace
+from navarch.service.pace import ReportPace
+from navarch.sim.kernel.clock import SimClock
+from navarch.sim.kernel.loop import SimLoop
+
+NODE = NodeId("gpu-1")
+HEALTHY = HealthReport(results=(CheckResult(check="gpu", health=Health.HEALTHY),) * 30)
+FULL = HealthReport(
+    results=(CheckResult(check="gpu", health=Health.UNHEALTHY),) * FAULTS_PER_REPORT.most
+)
+
+
+def play(story: Callable[[ReportPace, SimClock], Awaitable[None]]) -> None:
+    clock = SimClock()
+
+    async def run() -> None:
+        await story(ReportPace(clock), clock)
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(run())
+
+
+def test_the_reports_of_a_night_without_a_network_are_not_delayed() -> None:
+    async def story(paced: ReportPace, clock: SimClock) -> None:
+        began = clock.monotonic()
+        for _ in range(590):
+            await paced.turn(NODE, HEALTHY)
+        assert clock.monotonic() == began
+
+    play(story)
+
+
+def test_a_node_that_reports_without_pause_is_slowed_to_a_full_report_in_two_seconds() -> None:
+    async def story(paced: ReportPace, clock: SimClock) -> None:
+        began = clock.monotonic()
+        for _ in range(115):
+            await paced.turn(NODE, FULL)
+        assert clock.monotonic() - began == pytest.approx(2.05 * 115 - 30, abs=3)
+
+    play(story)
+
+
+def test_a_node_that_is_slowed_slows_no_other() -> None:
+    async def story(paced: ReportPace, clock: SimClock) -> None:
+        for _ in range(20):
+            await paced.turn(NODE, FULL)
+        began = clock.monotonic()
+        await paced.turn(NodeId("gpu-2"), FULL)
+        assert clock.monotonic() == began
+
+    play(story)
+
+
+def test_a_report_that_finds_others_waiting_is_to_be_sent_again() -> None:
+    async def story(paced: ReportPace, _clock: SimClock) -> None:
+        for _ in range(16):
+            await paced.turn(NODE, FULL)
+        turns = [paced.turn(NODE, FULL) for _ in range(REPORTS_WAITING.most + 3)]
+        results = await asyncio.gather(*turns, return_exceptions=True)
+        refused = [each for each in results if each is not None]
+        assert len(refused) == 3
+        assert all(isinstance(each, UnreachableError) for each in refused)
+        await paced.turn(NODE, FULL)
+
+    play(story)
+
+
+def test_the_table_of_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(paced: ReportPace, _clock: SimClock) -> None:
+        for number in range(50):
+            await paced.turn(NodeId(f"gpu-{number}"), HEALTHY)
+        assert len(paced._nodes) == 20
+
+    monkeypatch.setattr(pace, "NODES_MAX", 20)
+    play(story)
