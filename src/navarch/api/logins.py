@@ -1,6 +1,7 @@
 """Failed logins: counted, logged and slowed by peer."""
 
 from collections import OrderedDict, deque
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import unquote
 
@@ -95,6 +96,7 @@ class FailedLogins:
         return peer
 
 
+@lru_cache(maxsize=PEERS_MAX)
 def peer_name(address: str) -> str:
     """Return the name of a peer: its IPv4 address, or the first 64 bits of its IPv6 address.
 

@@ -84,6 +84,33 @@ HOSTS: Final = Limit(
     beyond="refused, unless `server.hosts_max` allows more",
     remedy="raise server.hosts_max, or forget hosts that are gone: navarch terminate",
 )
+WATCHES: Final = Limit(
+    most=256,
+    what="clients that watch the fleet at once",
+    beyond="refused",
+    remedy="end one first, or read the journal: navarch events",
+)
+HEALTH_WATCHES: Final = Limit(
+    most=64,
+    what="streams of the health service of gRPC, from all peers",
+    beyond="refused; Check needs no stream",
+)
+CONNECTIONS_PER_PEER: Final = Limit(
+    most=10_000,
+    what="HTTP connections per peer, and half of the files that the process may open",
+    beyond="closed at once",
+)
+SCRAPES: Final = Limit(most=4, what="scrapes of the metrics at once", beyond="refused (503)")
+BODY_BYTES: Final = Limit(
+    most=64 * 2**20,
+    what="bytes of all request bodies that are being received",
+    beyond="refused (503)",
+)
+BODY_BYTES_PER_PEER: Final = Limit(
+    most=32 * 2**20,
+    what="bytes of the request bodies that are being received from one peer",
+    beyond="refused (503)",
+)
 
 REQUEST_BYTES: Final = Limit(most=2**20, what="bytes per request", beyond="refused")
 VALUES_PER_REQUEST: Final = Limit(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -10,6 +11,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -28,6 +30,7 @@ from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName, ProviderNa
 from navarch.core.incident import Incident
 from navarch.core.instance import NodeMetrics
 from navarch.core.launch import Offering
+from navarch.core.limits import WATCHES
 from navarch.core.node import (
     InstanceState,
     Node,
@@ -164,6 +167,7 @@ class FleetService:
         self._inject = inject
         self._budgets = budgets
         self._ledger = ledger or Ledger(clock, store)
+        self._watches = 0
         self._strategies = strategies
         self._missing_agent = missing_agent
         self._boots = boots
@@ -536,7 +540,18 @@ class FleetService:
     def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
         """Yield every revision after the given one."""
         watching = Watching(self._store, show_node=self._show_node, show_pool=self._show_pool)
-        return watching.updates(after_revision)
+        return self._counted(watching.updates(after_revision))
+
+    async def _counted(self, updates: AsyncGenerator[Update, None]) -> AsyncIterator[Update]:
+        """Yield the updates, unless too many clients watch: each costs time in every commit."""
+        WATCHES.check_room(self._watches + 1)
+        self._watches += 1
+        try:
+            async with aclosing(updates):
+                async for update in updates:
+                    yield update
+        finally:
+            self._watches -= 1
 
     async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
         """Return the costs since `since`, by default since the beginning of this month."""

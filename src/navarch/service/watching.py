@@ -1,7 +1,7 @@
 """A watch: every revision after a given one, without gaps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 from navarch.core.errors import NotPossibleError
 from navarch.core.event import Recorded
@@ -28,7 +28,7 @@ class Watching:
         self._show_node = show_node
         self._show_pool = show_pool
 
-    async def updates(self, after_revision: int | None) -> AsyncIterator[Update]:
+    async def updates(self, after_revision: int | None) -> AsyncGenerator[Update, None]:
         """Yield past revisions from the journal, then new ones as they are committed."""
         now = self._store.fleet().revision
         start = now if after_revision is None else after_revision

@@ -18,7 +18,7 @@ from navarch.api.grpc.guard import TokenInterceptor, guarded, guarded_stream
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.limits import check_limits, check_message
 from navarch.api.tls import ServerTls
-from navarch.core.limits import REQUEST_BYTES
+from navarch.core.limits import HEALTH_WATCHES, REQUEST_BYTES
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi, Update
 from navarch.ports.evidence import EvidenceDesk
@@ -80,6 +80,24 @@ _OPTIONS = (
 )
 
 
+class _Health(health.aio.HealthServicer):  # type: ignore[misc] # no types
+    """The standard health service, which needs no token, with a bound on its streams."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watches = 0
+
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: ANN401, N802
+        if self._watches >= HEALTH_WATCHES.most:
+            text = f"{HEALTH_WATCHES.most} {HEALTH_WATCHES.what} are open; use Check"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+        self._watches += 1
+        try:
+            await super().Watch(request, context)
+        finally:
+            self._watches -= 1
+
+
 class GrpcServer:
     """Serves navarch.v1 with reflection and the standard health service, until cancelled."""
 
@@ -102,7 +120,7 @@ class GrpcServer:
         """
         interceptor = TokenInterceptor(auth, OPERATIONS, calls.logins)
         self._server = grpc.aio.server(interceptors=[interceptor], options=_OPTIONS)
-        self._health = health.aio.HealthServicer()
+        self._health = _Health()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         of_agents = AgentCalls(agents, desk, evidence, metrics=calls, link=link)
         self._server.add_generic_rpc_handlers((fleet_handlers(fleet, calls), of_agents.handlers()))

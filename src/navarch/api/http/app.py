@@ -28,6 +28,7 @@ from navarch.api.http.exchange import (
     PEER_CERTIFICATE,
     PROTO,
     TEXT,
+    BodyRoom,
     GoneError,
     Receive,
     Refusal,
@@ -44,7 +45,7 @@ from navarch.api.http.fleet import fleet_routes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
-from navarch.api.logins import TOO_MANY
+from navarch.api.logins import TOO_MANY, peer_name
 from navarch.api.tls import certificate_of
 from navarch.core.access import acting_as, permitted
 from navarch.core.errors import InvalidError, UnauthenticatedError
@@ -160,6 +161,7 @@ class HttpApp:
         self._body_bytes_max = limits.body_bytes_max
         self._answer_within_s = limits.answer_within.total_seconds()
         self._scrapes = Scrapes(clock, metrics, within_s=self._answer_within_s)
+        self._bodies = BodyRoom()
         self._closing = asyncio.Event()
         document = render_openapi(router.routes, version=VERSION)
         self._openapi = Reply(body=msgspec.json.encode(document))
@@ -192,8 +194,7 @@ class HttpApp:
 
     async def _slowed(self, error: UnauthenticatedError, scope: Scope) -> Exception:
         """Return what to answer to a failed login, once it may be answered."""
-        client = scope.get("client")
-        address = client[0] if client else ""
+        address = _address(scope)
         has_credentials = any(name == AUTHORIZATION for name, _ in scope["headers"])
         if await self._calls.logins.note(HTTP, address, wrong=has_credentials):
             return error
@@ -206,7 +207,7 @@ class HttpApp:
         if headers.get(b"content-type") not in PROTO_TYPES or scope["method"] != "POST":
             return False
         identity = identify(self._auth, credentials_of(scope))
-        body = await read_body(receive, size_max=self._body_bytes_max)
+        body = await self._body(scope, receive)
         with acting_as(identity):
             permitted("heartbeat")
             answer = self._beat(body)
@@ -242,7 +243,7 @@ class HttpApp:
             permitted("read_openapi")
             return self._openapi
         if path.startswith(PREFIX):
-            body = await read_body(receive, size_max=self._body_bytes_max)
+            body = await self._body(scope, receive)
             request = Request(method=scope["method"], headers=headers, body=body)
             async with asyncio.timeout(self._answer_within_s):
                 return await self._connect.answer(path.removeprefix(PREFIX), request)
@@ -253,7 +254,7 @@ class HttpApp:
             method=scope["method"],
             headers=headers,
             # A watching client only sends its disconnect.
-            body=b"" if route.stream else await read_body(receive, size_max=self._body_bytes_max),
+            body=b"" if route.stream else await self._body(scope, receive),
             query_string=scope["query_string"],
             names=names,
         )
@@ -269,6 +270,11 @@ class HttpApp:
         if value is None:
             return Reply(body=b"", status=204)
         return Reply(body=msgspec.json.encode(value))
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        peer = peer_name(_address(scope))
+        size_max = self._body_bytes_max
+        return await read_body(receive, size_max=size_max, room=self._bodies, peer=peer)
 
     def _send_bundle(self, method: str, sha256: str) -> Reply:
         _only_get(method)
@@ -301,6 +307,11 @@ def credentials_of(scope: Scope) -> Credentials:
         headers=headers_in(scope["headers"]),
         certificate=certificate_of(scope.get(PEER_CERTIFICATE)),
     )
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _only_get(method: str) -> None:

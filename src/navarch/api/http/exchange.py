@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address
@@ -12,8 +13,9 @@ import msgspec
 
 from navarch.api.limits import check_json, check_limits
 from navarch.core.errors import InvalidError
+from navarch.core.limits import BODY_BYTES, BODY_BYTES_PER_PEER
 from navarch.core.records import record_fields
-from navarch.wire.fleet import TOO_LARGE
+from navarch.wire.fleet import TOO_LARGE, UNAVAILABLE
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
@@ -120,16 +122,50 @@ class Request:
         return value_of_kind
 
 
-async def read_body(receive: Receive, *, size_max: int) -> bytes:
+class BodyRoom:
+    """The memory for the bodies that are being received, shared by all connections."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+        self._total = 0
+
+    def take(self, peer: str, size: int) -> None:
+        """Count a part of a body; raise Refusal if too much is being received."""
+        self._held[peer] += size
+        self._total += size
+        if self._held[peer] > BODY_BYTES_PER_PEER.most or self._total > BODY_BYTES.most:
+            text = "too many request bodies are being received; try again later"
+            raise Refusal(503, UNAVAILABLE.name, text, headers=CLOSE)
+
+    def give(self, peer: str, size: int) -> None:
+        """Count no longer what a request held."""
+        self._held[peer] -= size
+        self._total -= size
+        if not self._held[peer]:
+            del self._held[peer]
+
+
+async def read_body(
+    receive: Receive, *, size_max: int, room: BodyRoom | None = None, peer: str = ""
+) -> bytes:
     """Return the whole body; raise Refusal if it is too large. The server limits the time."""
+    room = room or BodyRoom()
     body = bytearray()
+    held = 0
     more = True
-    while more and len(body) <= size_max:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise GoneError
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
+    try:
+        while more and len(body) <= size_max:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise GoneError
+            part = message.get("body", b"")
+            more = message.get("more_body", False)
+            if more:
+                held += len(part)
+                room.take(peer, len(part))
+            body += part
+    finally:
+        room.give(peer, held)
     if len(body) > size_max:
         raise too_large(size_max)
     return bytes(body)

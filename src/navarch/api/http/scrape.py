@@ -7,11 +7,12 @@ import structlog
 
 from navarch.api.http.exchange import Refusal, Send
 from navarch.api.metrics import CONTENT_TYPE
+from navarch.core.limits import SCRAPES
 from navarch.ports.clock import Clock
 
-SCRAPES_MAX = 4
-"""The most scrapes at once. They need no token, and a large one takes half a second of CPU time;
-a heartbeat waits at most for one slice of each."""
+SCRAPES_MAX = SCRAPES.most
+"""They need no token, and a large one takes half a second of CPU time; a heartbeat waits at most
+for one slice of each."""
 
 PART_BYTES = 2**15
 """Slices are sent together up to this size: most of them are a few lines."""

@@ -2,11 +2,14 @@
 
 import asyncio
 import re
+import resource
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 
 import structlog
 import uvicorn
@@ -14,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from navarch.api.http.app import HttpApp
 from navarch.api.http.exchange import PEER_CERTIFICATE
+from navarch.api.logins import peer_name
+from navarch.core.limits import CONNECTIONS_PER_PEER
 from navarch.ports.clock import Clock
 
 HEADER_BYTES_MAX = 2**19
@@ -21,6 +26,8 @@ HEADER_BYTES_MAX = 2**19
 REQUEST_WITHIN = timedelta(seconds=30)
 """The time limit for receiving a request; a slower one holds memory and a socket."""
 SWEEP_S = 5.0
+PEERS_LOGGED_MAX = 10
+"""The most lines in the log per sweep."""
 
 _HEADERS_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -32,17 +39,40 @@ _ABSOLUTE = re.compile(rb"[^/?#]*://(?P<host>[^/?#]*)")
 log = structlog.get_logger(__name__)
 
 
+@cache
+def connections_per_peer() -> int:
+    """Return the limit: half of the files that this process may open, so that none takes all."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(CONNECTIONS_PER_PEER.most, files // 2)
+
+
+_connections: Counter[str] = Counter()
+"""Open connections by peer."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with a bound on the size of headers; records when a request began."""
+    """HTTP/1.1 with bounds on headers and connections; records when a request began."""
 
     arriving_since: float | None = None
     _in_headers = False
     _header_bytes = 0
+    _peer = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit of the first request."""
+        """Start the time limit of the first request, or close one connection too many."""
         super().connection_made(transport)
         self.arriving_since = self.loop.time()
+        self._peer = peer_name(self.client[0] if self.client else "")
+        _connections[self._peer] += 1
+        if _connections[self._peer] > connections_per_peer():
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection no longer."""
+        _connections[self._peer] -= 1
+        if not _connections[self._peer]:
+            del _connections[self._peer]
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes of the headers, which the parser itself does not bound."""
@@ -159,12 +189,15 @@ class HttpServer:
         while True:
             await self._clock.sleep(min(SWEEP_S, patience))
             now = asyncio.get_running_loop().time()
+            cut_off: Counter[str] = Counter()
             for connection in tuple(self._server.server_state.connections):
                 since = getattr(connection, "arriving_since", None)
                 if since is not None and now - since > patience:
                     client = getattr(connection, "client", None)
-                    log.info("http.cut_off", peer="" if client is None else str(client[0]))
+                    cut_off[str(client[0]) if client else ""] += 1
                     connection.transport.close()
+            for peer, connections in cut_off.most_common(PEERS_LOGGED_MAX):
+                log.info("http.cut_off", peer=peer, connections=connections)
 
 
 class _Server(uvicorn.Server):
