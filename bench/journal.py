@@ -82,7 +82,7 @@ async def commits(store: Store, watchers: int, number: int) -> dict[str, object]
 
     async def watch(place: int) -> None:
         watching = Watching(store, show_node=lambda *_: None, show_pool=lambda *_: None)
-        async with aclosing(watching.updates(None)) as updates:  # type: ignore[type-var]
+        async with aclosing(watching.updates(None)) as updates:
             async for update in updates:
                 seen[place] = update.revision
                 arrived.set()

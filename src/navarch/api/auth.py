@@ -137,7 +137,7 @@ class Certificates:
             return None
         name = next(iter(shown.names), shown.common_name)
         if not name or not name.isprintable():
-            raise UnauthenticatedError("the client certificate names nobody")
+            raise UnauthenticatedError("the client certificate has no name")
         return Identity(subject=f"cert:{name}")
 
 

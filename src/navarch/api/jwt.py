@@ -176,7 +176,7 @@ def identity_from(claims: Mapping[str, Any], rules: TokenRules) -> Identity:
     """Return the caller that verified claims name."""
     subject = claims.get(rules.subject_claim)
     if not isinstance(subject, str) or not subject or not subject.isprintable():
-        raise UnauthenticatedError(f"the claim {rules.subject_claim} names nobody")
+        raise UnauthenticatedError(f"the claim {rules.subject_claim} is empty or not printable")
     if rules.subject_claim == "email" and claims.get("email_verified") is not True:
         raise UnauthenticatedError("the e-mail address is not verified")
     groups = claims.get(rules.groups_claim, ())
