@@ -7,6 +7,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
+from tests.support.postgres_server import PostgresServer, missing_postgres, postgres_server
 
 # Tests cause thousands of failures on purpose; their logs would hide the important output.
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -31,3 +32,12 @@ def ec2(ec2_running: Ec2Server, monkeypatch: pytest.MonkeyPatch) -> Ec2Server:
         monkeypatch.setenv(name, value)
     ec2_running.reset()
     return ec2_running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Return a real PostgreSQL server, or skip the test."""
+    if (missing := missing_postgres()) is not None:
+        pytest.skip(missing)
+    with postgres_server() as server:
+        yield server

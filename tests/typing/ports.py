@@ -75,6 +75,7 @@ from navarch.ssh.client import SshShells
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.evidence import FolderBringUpLogs
 from navarch.stores.memory import MemoryStore
+from navarch.stores.postgres import PostgresStore
 from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -92,9 +93,9 @@ def offloads(thread: ThreadOffload, inline: InlineOffload) -> tuple[Offload, Off
 
 
 def stores(
-    memory: MemoryStore, sqlite: SqliteStore, wired: LeaderStore
-) -> tuple[Store, Store, Store]:
-    return memory, sqlite, wired
+    memory: MemoryStore, sqlite: SqliteStore, postgres: PostgresStore, wired: LeaderStore
+) -> tuple[Store, Store, Store, Store]:
+    return memory, sqlite, postgres, wired
 
 
 def gcp(cloud: GcpCloud) -> tuple[Provider, DeclaresListingLag, BuysOncePerToken]:

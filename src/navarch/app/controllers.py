@@ -192,7 +192,9 @@ class ControlPlaneParts:
         self.index = Index(self.store.fleet())
         self.ledger = Ledger(self.clock, self.store)
         self.guard = ExtensionGuard(self.clock.now, self.metrics)
-        self.guarded = Providers(self.providers, self.metrics, self.guard)
+        self.guarded = Providers(
+            self.providers, self.metrics, self.guard, confirm=self.store.confirm
+        )
         self.workloads = JobAwareNotifier(self.index, GuardedWorkloads(self.guard, self.notifier))
         self.readings = HeldReadings(self.index, self.liveness)
         self.stockouts: StockoutMemory | None = None

@@ -60,6 +60,13 @@ class Store(Protocol):
         too: the change is durable by then.
         """
 
+    async def confirm(self) -> None:
+        """Return if this process led a moment ago, and may have an effect on the world.
+
+        Raises SupersededError if a later term has begun, StoreError if that cannot be found out. A
+        process that was paused has lost the right to carry out what it had decided.
+        """
+
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit, in order; return what ends the subscription."""
 

@@ -24,7 +24,6 @@ class _Contents:
     state: StateCache
     journal: list[Recorded] = field(default_factory=list)
     journal_start: int = 0
-    cursors: dict[str, int] = field(default_factory=dict)
     events_ever: int = 0
     by_subject: dict[Subject, list[Recorded]] = field(default_factory=dict)
     """The first `indexed` entries of the journal by subject: filled when a subject is read."""
@@ -95,10 +94,13 @@ class MemoryStore:
         for token, instance in change.forget_launches:
             contents.launches.pop((token, instance or ""), None)
         contents.inventories.update(change.inventories)
-        contents.cursors.update(change.cursors)
         for node in change.forget_nodes:
             contents.inventories.pop(node, None)
         return contents.state.advance(change, claims)
+
+    async def confirm(self) -> None:
+        """Raise SupersededError if a later term has begun."""
+        self._check_term()
 
     def _check_term(self) -> None:
         if self._term != self._contents.terms:
@@ -133,7 +135,7 @@ class MemoryStore:
 
     def cursor(self, reader: str) -> int | None:
         """Return the cursor of `reader` in the journal, if it has one."""
-        return self._contents.cursors.get(reader)
+        return self._contents.state.cursors.get(reader)
 
     @property
     def journal_start(self) -> int:

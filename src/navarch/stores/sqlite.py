@@ -1,13 +1,11 @@
 """A store in one SQLite file: durable, embedded, for one control plane at a time."""
 
-import asyncio
 import fcntl
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
@@ -25,6 +23,7 @@ from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.clock import Entropy, Offload
 from navarch.ports.store import PRUNED_AT_ONCE, Committed
+from navarch.stores.commit_queue import CommitQueue
 from navarch.stores.state_cache import StateCache
 
 BESIDE_THE_FLEET: Mapping[int, str] = {
@@ -101,9 +100,6 @@ _UNREADABLE = (msgspec.MsgspecError, OSError, LookupError, TypeError, ValueError
 """What reading a damaged record raises."""
 
 
-BATCH_MAX = 256
-"""The most changes in one transaction: the first of them waits for the last."""
-
 INCREMENTAL = 2
 """The auto_vacuum mode of a file that can shrink a piece at a time."""
 
@@ -115,21 +111,6 @@ FREE_SHARE = 8
 
 REWRITTEN_MAX = 64 << 20
 """The most bytes that opening a file rewrites: less than a second."""
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A change that is to be written, and the future of its caller."""
-
-    change: Change
-    based_on: int
-    written: asyncio.Future[Fleet]
-    claims: Set[str] = frozenset()
-    """The names of what it writes, once it is accepted."""
-
-    def fail(self, error: BaseException) -> None:
-        if not self.written.done():
-            self.written.set_exception(error)
 
 
 class SqliteStore:
@@ -154,11 +135,9 @@ class SqliteStore:
         self._offload = offload
         self._database = database
         self._lock = lock
-        self._turn = asyncio.Lock()
-        self._queue: list[_Pending] = []
-        self._writing: asyncio.Task[None] | None = None
-        self._state = StateCache(_load(database, empty))
-        self._cursors: dict[str, int] = dict(database.execute("SELECT * FROM bookmarks"))
+        cursors = dict(database.execute("SELECT * FROM bookmarks"))
+        self._state = StateCache(_load(database, empty), cursors)
+        self._commits = CommitQueue(self._state, self._write_batch)
         self._journal_start = int(_meta(database)["journal_start"])
 
     @classmethod
@@ -227,55 +206,11 @@ class SqliteStore:
         Changes that arrive while the disk is busy are written in one transaction; each is a
         revision of its own.
         """
-        # A caller may be cancelled while the disk works. Memory must follow the disk all the
-        # same, so the write is a separate task and the caller only waits for its result.
-        loop = asyncio.get_running_loop()
-        pending = _Pending(change, based_on, loop.create_future())
-        self._queue.append(pending)
-        if self._writing is None or self._writing.done():
-            self._writing = loop.create_task(self._write_queue())
-        return await asyncio.shield(pending.written)
+        return await self._commits.add(change, based_on)
 
-    async def _write_queue(self) -> None:
-        while self._queue:
-            async with self._turn:
-                batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
-                accepted = list(self._accepted(batch))
-                first = self._state.fleet.revision + 1
-                try:
-                    changes = [pending.change for pending in accepted]
-                    await self._offload.run(partial(self._write, changes, first))
-                except BaseException as error:
-                    for pending in accepted:
-                        pending.fail(error)
-                    if not isinstance(error, Exception):
-                        raise
-                    continue
-                for pending in accepted:
-                    self._cursors.update(pending.change.cursors)
-                    # An error of a listener goes to the caller of this change only: the other
-                    # changes of the batch are just as durable.
-                    try:
-                        fleet = self._state.advance(pending.change, pending.claims)
-                    except Exception as error:  # noqa: BLE001 - the caller receives it
-                        pending.fail(error)
-                        continue
-                    if not pending.written.done():
-                        pending.written.set_result(fleet)
-
-    def _accepted(self, batch: Iterable[_Pending]) -> Iterator[_Pending]:
-        """Yield the changes of a batch that do not conflict; fail the others."""
-        claimed: set[str] = set()
-        for pending in batch:
-            try:
-                pending.claims = self._state.check(
-                    pending.change, pending.based_on, pending=claimed
-                )
-            except Exception as error:  # noqa: BLE001 - the caller receives it
-                pending.fail(error)
-                continue
-            claimed |= pending.claims
-            yield pending
+    async def confirm(self) -> None:
+        """Raise SupersededError if a later term has begun."""
+        await self._offload.run(self._check_term)
 
     async def check_writable(self) -> None:
         """Write a row and wait for the disk; raise StoreError if that fails."""
@@ -323,7 +258,7 @@ class SqliteStore:
 
     def cursor(self, reader: str) -> int | None:
         """Return the cursor of `reader` in the journal, if it has one."""
-        return self._cursors.get(reader)
+        return self._state.cursors.get(reader)
 
     @property
     def journal_start(self) -> int:
@@ -332,14 +267,14 @@ class SqliteStore:
 
     async def prune(self, before: datetime, *, limit: int = PRUNED_AT_ONCE) -> bool:
         """Drop a piece of the journal that is older than `before`."""
-        async with self._turn:
+        async with self._commits.alone():
             start, more = await self._offload.run(partial(self._prune, before, limit))
             self._journal_start = max(self._journal_start, start)
         return more
 
     async def shrink(self) -> bool:
         """Give a piece of the space that pruning freed back to the disk."""
-        async with self._turn:
+        async with self._commits.alone():
             return await self._offload.run(self._shrink)
 
     async def launches(
@@ -371,10 +306,11 @@ class SqliteStore:
         found = await self._offload.run(lambda: self._database.execute(query, (node,)).fetchone())
         return _INVENTORY.decode(found[0]) if found else None
 
+    async def _write_batch(self, changes: Sequence[Change], revision: int) -> None:
+        await self._offload.run(partial(self._write, changes, revision))
+
     def _write(self, changes: Sequence[Change], revision: int) -> None:
         """Write changes as one revision each, all of them or none."""
-        if not changes:
-            return
         try:
             with self._transaction():
                 for number, change in enumerate(changes, start=revision):

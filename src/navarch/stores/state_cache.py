@@ -1,6 +1,6 @@
 """The newest revision of a fleet in memory: conflict check and notification of listeners."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
@@ -21,8 +21,10 @@ class StateCache:
     conflict is.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, cursors: Mapping[str, int] | None = None) -> None:
         self.fleet = fleet
+        self.cursors = dict(cursors or {})
+        """The last event of the journal that each reader has processed."""
         self._known_since = fleet.revision
         """The revision after which every write is recorded below."""
         self._written: dict[str, int] = {}
@@ -66,6 +68,7 @@ class StateCache:
         """
         before = self.fleet
         after = self.fleet = apply(before, change)
+        self.cursors.update(change.cursors)
         self._written.update(dict.fromkeys(claims, after.revision))
         self._known_since = max(self._known_since, after.revision - RECENT_MAX)
         if after.revision - self._rotated_at >= RECENT_MAX:

@@ -102,6 +102,9 @@ class StoreContract:
                 await old.commit(Change(nodes=[NODE], events=[EVENT]), based_on=1)
             with pytest.raises(SupersededError):
                 await old.prune(NOW + timedelta(days=1))
+            with pytest.raises(SupersededError):
+                await old.confirm()
+            await new.confirm()
             assert (new.fleet().revision, len(new.fleet().nodes)) == (1, 0)
             assert await new.events() == []
 

@@ -1,8 +1,8 @@
 """Guarded providers: time limits, classes of failure, metrics."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NoReturn
 
 import pytest
 from tests.support.recording_metrics import RecordingMetrics
@@ -13,7 +13,7 @@ from navarch.control.providers.guard import (
     CallMetrics,
     GuardedProvider,
 )
-from navarch.core.errors import CapacityError, OutcomeUnknownError, TransientError
+from navarch.core.errors import CapacityError, OutcomeUnknownError, SupersededError, TransientError
 from navarch.core.ids import InstanceId
 from navarch.core.instance import Instance
 from navarch.core.records import evolve
@@ -164,5 +164,42 @@ def test_a_provider_that_cancels_or_exits_ends_no_controller(error: BaseExceptio
     async def story() -> None:
         with pytest.raises(TransientError):
             await GuardedProvider(Ending(0.0)).list_instances()
+
+    on_virtual_time(story)
+
+
+def test_a_process_that_no_longer_leads_calls_no_provider_that_would_act() -> None:
+    async def replaced() -> None:
+        raise SupersededError("another server has taken over")
+
+    class Everything(Lying):
+        async def provision_many(self, requests: object) -> NoReturn:
+            raise AssertionError(requests)
+
+        async def reboot(self, instance: InstanceId) -> NoReturn:
+            raise AssertionError(instance)
+
+        power_cycle = reboot
+
+        async def put_label(self, instance: InstanceId, key: str, value: str) -> NoReturn:
+            raise AssertionError(instance, key, value)
+
+        remove_label = put_label
+
+    async def story() -> None:
+        provider = GuardedProvider(Everything([]), confirm=replaced)
+        machine, request = InstanceId("i"), ProviderContract().request()
+        calls: Sequence[Callable[[], Awaitable[object]]] = (
+            lambda: provider.provision(request),
+            lambda: provider.provision_all([request, request]),
+            lambda: provider.terminate(machine),
+            lambda: provider.reboot(machine),
+            lambda: provider.power_cycle(machine),
+            lambda: provider.put_label(machine, "a", "b"),
+            lambda: provider.remove_label(machine, "a", "b"),
+        )
+        for call in calls:
+            with pytest.raises(SupersededError):
+                await call()
 
     on_virtual_time(story)

@@ -37,6 +37,14 @@ from navarch.ports.shell import DescribesLogins, Login
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Confirm = Callable[[], Awaitable[None]]
+"""Returns if this process may have an effect on the world, and raises StoreError if it may not."""
+
+
+async def always_leads() -> None:
+    """Return: there is no other process."""
+
+
 CALL_TIMEOUT = timedelta(seconds=60)
 
 LISTING_LAG = timedelta(minutes=2)
@@ -54,8 +62,11 @@ class GuardedProvider:
         call_timeout: timedelta = CALL_TIMEOUT,
         metrics: "CallMetrics | None" = None,
         guard: ExtensionGuard | None = None,
+        confirm: Confirm = always_leads,
     ) -> None:
+        """`confirm` is awaited before each call that has an effect."""
         self._provider = provider
+        self._confirm = confirm
         self._metrics = metrics or CallMetrics(NoMetrics())
         self._guard = guard or ExtensionGuard(_loop_time)
         self._call_timeout = call_timeout
@@ -80,9 +91,9 @@ class GuardedProvider:
         self.can_power_cycle = isinstance(provider, PowerCycles)
         self.can_label = isinstance(provider, LabelsMachines)
 
-    def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
+    async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine. An unexpected error may have had an effect."""
-        return self._in_time("answer", OutcomeUnknownError, self._provider.provision, request)
+        return await self._act(self._provider.provision, request)
 
     async def provision_all(
         self, requests: Sequence[ProvisionRequest]
@@ -96,9 +107,7 @@ class GuardedProvider:
             if len(requests) == 1 and not requests[0].zones:
                 return [await self.provision(requests[0])]
             assert isinstance(provider, ProvisionsMany), self.name
-            results = await self._in_time(
-                "answer", OutcomeUnknownError, provider.provision_many, requests
-            )
+            results = await self._act(provider.provision_many, requests)
         except ProviderError as error:
             return [error] * len(requests)
         if len(results) == len(requests):
@@ -106,37 +115,35 @@ class GuardedProvider:
         text = f"{self.name} returned {len(results)} results for {len(requests)} machines"
         return [OutcomeUnknownError(text)] * len(requests)
 
-    def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
+    async def terminate(self, instance: InstanceId) -> None:
         """Stop paying for one machine."""
-        return self._in_time("answer", OutcomeUnknownError, self._provider.terminate, instance)
+        await self._act(self._provider.terminate, instance)
 
     async def reboot(self, instance: InstanceId) -> None:
         """Restart the operating system of one machine."""
         provider = self._provider
         if not isinstance(provider, Reboots):
             raise RejectedError(f"{self.name} cannot reboot machines")
-        await self._in_time("answer", OutcomeUnknownError, provider.reboot, instance)
+        await self._act(provider.reboot, instance)
 
     async def power_cycle(self, instance: InstanceId) -> None:
         """Switch one machine off and on."""
         provider = self._provider
         if not isinstance(provider, PowerCycles):
             raise RejectedError(f"{self.name} cannot switch machines off and on")
-        await self._in_time("answer", OutcomeUnknownError, provider.power_cycle, instance)
+        await self._act(provider.power_cycle, instance)
 
     async def put_label(self, instance: InstanceId, key: str, value: str) -> None:
         """Give one machine a label."""
         provider = self._provider
         assert isinstance(provider, LabelsMachines), self.name
-        await self._in_time("answer", OutcomeUnknownError, provider.put_label, instance, key, value)
+        await self._act(provider.put_label, instance, key, value)
 
     async def remove_label(self, instance: InstanceId, key: str, value: str) -> None:
         """Remove a label of one machine if it has that value."""
         provider = self._provider
         assert isinstance(provider, LabelsMachines), self.name
-        await self._in_time(
-            "answer", OutcomeUnknownError, provider.remove_label, instance, key, value
-        )
+        await self._act(provider.remove_label, instance, key, value)
 
     def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
         """Return every machine, or raise; never a part."""
@@ -166,6 +173,11 @@ class GuardedProvider:
         if not isinstance(self._provider, DescribesLogins):
             return None
         return await self._in_time("describe", TransientError, self._provider.login, instance)
+
+    async def _act(self, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a call that has an effect, unless another process leads by now."""
+        await self._confirm()
+        return await self._in_time("answer", OutcomeUnknownError, call, *args, **kwargs)
 
     async def _in_time(
         self,
@@ -275,11 +287,12 @@ class Providers:
         providers: Iterable[Provider],
         metrics: Metrics | None = None,
         guard: ExtensionGuard | None = None,
+        confirm: Confirm = always_leads,
     ) -> None:
         self._guarded: dict[ProviderName, GuardedProvider] = {}
         measured = CallMetrics(metrics or NoMetrics())
         for provider in providers:
-            guarded = GuardedProvider(provider, metrics=measured, guard=guard)
+            guarded = GuardedProvider(provider, metrics=measured, guard=guard, confirm=confirm)
             assert guarded.name not in self._guarded, f"two providers are called {guarded.name}"
             self._guarded[guarded.name] = guarded
 

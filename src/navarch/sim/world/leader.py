@@ -135,6 +135,10 @@ class LeaderStore:
             what += " " + ("+".join(event.kind for event in change.events) or "records")
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
 
+    async def confirm(self) -> None:
+        """Raise SupersededError if another process leads."""
+        await self.store.confirm()
+
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
         if self.crash_point.dead:

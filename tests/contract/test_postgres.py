@@ -1,0 +1,322 @@
+"""The PostgreSQL store passes the store contract, on a real server."""
+
+import asyncio
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from urllib.parse import urlsplit
+
+import pytest
+from tests.support.postgres_proxy import CuttingProxy
+from tests.support.postgres_server import PostgresServer, postgres_server
+
+from navarch.clock import SystemClock, ThreadOffload
+from navarch.core.errors import ConflictError, InUseError, StoreError, SupersededError
+from navarch.core.fleet import Change, Fleet
+from navarch.ports.store import Store
+from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
+from navarch.stores.commit_queue import InDoubtError
+from navarch.stores.postgres import PostgresStore, load
+from navarch.stores.postgres_connection import SILENCE_S, PostgresAddress
+from navarch.testing.store_contract import EVENT, INCIDENT, NODE, POOL, StoreContract
+from navarch.testing.worlds import a_node
+
+
+class LaterClock(SystemClock):
+    """The clock of the operating system, with jumps."""
+
+    ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+
+class TestPostgresStore(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _database(self, postgres: PostgresServer) -> Iterator[None]:
+        self.clock = LaterClock()
+        self.address = PostgresAddress(postgres.new_url())
+        self.offload = ThreadOffload("store")
+        self.opened: list[PostgresStore] = []
+        yield
+        for store in self.opened:
+            store.close()
+        self.offload.close()
+
+    def open(self) -> Store:
+        store = PostgresStore.open(self.clock, self.address, self.offload, SeededEntropy("1"))
+        self.opened.append(store)
+        return store
+
+    def reopen(self, store: Store) -> Store:
+        assert isinstance(store, PostgresStore)
+        store.close()
+        return self.open()
+
+    def supersede(self, store: Store) -> Store:
+        # The lock has no effect; only the term is left to stop the first leader.
+        assert isinstance(store, PostgresStore)
+        assert store._session._connection is not None
+        store._session._connection.execute("SELECT pg_advisory_unlock_all()")
+        self.clock.ahead_s += SILENCE_S
+        return self.open()
+
+
+def open_at(url: str, *, password: str | None = None) -> PostgresStore:
+    address = PostgresAddress(url, password=password)
+    return PostgresStore.open(SystemClock(), address, InlineOffload(), SeededEntropy("1"))
+
+
+def loaded(url: str) -> Fleet:
+    """Return the fleet as another process reads it."""
+    other = PostgresAddress(url).connect("test")
+    with closing(other):
+        return load(other, Fleet())[0]
+
+
+def test_a_second_server_fails_because_the_database_is_in_use(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    store = open_at(url)
+    with pytest.raises(InUseError, match="in use by another navarch server"):
+        open_at(url)
+    open_at(postgres.new_url()).close()  # another schema is another fleet
+    store.close()
+    open_at(url).close()
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    open_at(url).close()
+    postgres.execute("UPDATE navarch_format SET number = 999", url)
+    with pytest.raises(StoreError, match="written by a newer navarch"):
+        open_at(url)
+    assert postgres.execute("SELECT number, term FROM navarch_format, state", url) == [(999, 1)]
+
+
+def test_a_database_of_an_older_format_gains_the_tables_of_later_formats(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    store = open_at(url)
+    asyncio.run(store.commit(Change(nodes=[NODE]), based_on=0))
+    store.close()
+    later = ", ".join(kind.name for kind in Fleet.kinds if kind.since > 2)
+    postgres.execute(f"DROP TABLE {later}; UPDATE navarch_format SET number = 2", url)
+
+    store = open_at(url)
+    assert dict(store.fleet().nodes) == {NODE.id: NODE}
+    asyncio.run(store.commit(Change(incidents=[INCIDENT]), based_on=1))
+    assert dict(loaded(url).incidents) == {INCIDENT.id: INCIDENT}
+    store.close()
+
+
+def test_a_migration_that_fails_changes_nothing(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    postgres.execute("CREATE TABLE alerts (of_another_program integer)", url)
+    with pytest.raises(StoreError, match='"alerts" already exists'):
+        open_at(url)
+    assert postgres.execute("SELECT to_regclass('nodes')", url) == [(None,)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://navarch:hunter2secret@127.0.0.1:1/db",
+        "postgresql://navarch:hunter2secret@127.0.0.1:port/db",
+        "postgresql://navarch:hunter2 secret@[/db",
+        "hunter2secret",
+    ],
+)
+def test_no_error_quotes_the_password(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_at(url)
+    text = "".join(traceback.format_exception(caught.value))
+    assert "hunter2" not in text
+
+
+def test_a_password_from_elsewhere_is_used_and_not_shown(postgres: PostgresServer) -> None:
+    address = PostgresAddress(postgres.new_url(), password="hunter2secret")
+    assert "hunter2" not in address.shown
+    address.connect("test").close()  # this server accepts any
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_a_connection_lost_at_any_message_of_a_commit_loses_and_repeats_nothing(
+    postgres: PostgresServer, *, after: bool
+) -> None:
+    url = postgres.new_url()
+    with closing(CuttingProxy(postgres.port)) as proxy:
+        store = open_at(through(proxy, url))
+        asyncio.run(store.commit(Change(pools=[POOL]), based_on=0))
+
+        async def commit(number: int) -> None:
+            change = Change(nodes=[a_node(f"n-{number}")], events=[EVENT])
+            fleet = await store.commit(change, based_on=store.fleet().revision)
+            assert fleet.revision == number + 1
+
+        asyncio.run(reconnect(proxy, store))
+        proxy.arm(None)
+        asyncio.run(commit(1))
+        for message in range(1, proxy.messages + 1):
+            asyncio.run(reconnect(proxy, store))
+            proxy.arm(message, after=after)
+            asyncio.run(commit(message + 1))
+
+        commits = message + 2
+        assert store.fleet() == loaded(url)
+        assert [x.revision for x in asyncio.run(store.events())] == list(range(2, commits + 1))
+        assert [x.number for x in asyncio.run(store.events())] == list(range(1, commits))
+        store.close()
+
+
+def test_a_commit_in_doubt_is_settled_before_the_next_one(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    outcomes: set[bool] = set()
+    with closing(CuttingProxy(postgres.port)) as proxy:
+        store = open_at(through(proxy, url))
+
+        async def story(number: int, cut_at: int) -> None:
+            before = store.fleet().revision
+            await reconnect(proxy, store)
+            node = a_node(f"n-{number}")
+            proxy.arm(cut_at, after=True)
+            proxy.away = True
+            with pytest.raises(InDoubtError, match=r"not known yet|was lost"):
+                await store.commit(Change(nodes=[node], events=[EVENT]), based_on=before)
+            assert store.fleet().revision == before, "nothing is guessed"
+            with pytest.raises(StoreError):
+                await store.commit(Change(pools=[POOL]), based_on=before)
+            with pytest.raises(StoreError):
+                await store.hold()
+            proxy.away = False
+            await store.hold()
+
+            landed = node.id in loaded(url).nodes
+            outcomes.add(landed)
+            assert (node.id in store.fleet().nodes) is landed
+            if landed:
+                with pytest.raises(ConflictError):
+                    await store.commit(Change(nodes=[node]), based_on=before)
+            await store.commit(Change(events=[EVENT]), based_on=store.fleet().revision)
+            assert store.fleet() == loaded(url)
+
+        asyncio.run(reconnect(proxy, store))
+        proxy.arm(None)
+        asyncio.run(store.commit(Change(nodes=[NODE], events=[EVENT]), based_on=0))
+        commit = proxy.messages
+        for number, cut_at in enumerate(range(commit - 6, commit + 1)):
+            asyncio.run(story(number, cut_at))
+        store.close()
+    assert outcomes == {True, False}
+
+
+def test_a_killed_database_keeps_every_acknowledged_commit() -> None:
+    with postgres_server() as server:
+        url = server.url
+        store = open_at(url)
+        for number in range(3):
+            asyncio.run(store.commit(Change(nodes=[a_node(f"n-{number}")]), based_on=number))
+        server.kill()
+        with pytest.raises(StoreError):
+            asyncio.run(store.commit(Change(nodes=[a_node("n-3")]), based_on=3))
+        with pytest.raises(StoreError):
+            asyncio.run(store.events())
+        server.start()
+
+        asyncio.run(store.commit(Change(nodes=[a_node("n-3")]), based_on=3))
+        assert list(loaded(url).nodes) == [f"n-{number}" for number in range(4)]
+        store.close()
+
+
+def test_a_leader_that_lost_its_session_to_another_writes_nothing(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    with closing(CuttingProxy(postgres.port)) as proxy:
+        old = open_at(through(proxy, url))
+        asyncio.run(old.commit(Change(pools=[POOL]), based_on=0))
+        proxy.cut()
+        new = open_at(url)
+        with pytest.raises(SupersededError, match="its term is 2"):
+            asyncio.run(old.hold())
+        new.close()
+        with pytest.raises(SupersededError, match="its term is 2"):
+            asyncio.run(old.hold())
+        with pytest.raises(SupersededError):
+            asyncio.run(old.commit(Change(nodes=[NODE]), based_on=1))
+        assert loaded(url) == new.fleet()
+        old.close()
+
+
+def test_a_leader_that_falls_silent_is_replaced_and_a_busy_one_is_not(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    busy_url = postgres.new_url()
+    silent, busy = open_at(url), open_at(busy_url)
+    took_over = time.monotonic()
+    new = None
+    while new is None:
+        asyncio.run(busy.hold())
+        with suppress(InUseError):
+            new = open_at(url)
+        assert time.monotonic() < took_over + 3 * SILENCE_S
+    assert time.monotonic() > took_over + SILENCE_S - 0.1
+    with pytest.raises(InUseError):
+        open_at(busy_url)
+    with pytest.raises(SupersededError):
+        asyncio.run(silent.commit(Change(nodes=[NODE]), based_on=0))
+    for store in (silent, busy, new):
+        store.close()
+
+
+def test_a_leader_that_falls_silent_within_a_transaction_is_replaced(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    with closing(CuttingProxy(postgres.port)) as proxy:
+        old = open_at(through(proxy, url))
+        proxy.arm(2, pause=True)  # the transaction has begun, and holds the row of the state
+        writing = threading.Thread(target=commit_and_fail, args=(old,))
+        writing.start()
+        new = None
+        while new is None:
+            with suppress(InUseError):
+                new = open_at(url)
+        asyncio.run(new.commit(Change(pools=[POOL]), based_on=0))
+        proxy.cut()
+        writing.join()
+        assert loaded(url) == new.fleet()
+        for store in (old, new):
+            store.close()
+
+
+def commit_and_fail(store: PostgresStore) -> None:
+    with pytest.raises(SupersededError):
+        asyncio.run(store.commit(Change(nodes=[NODE], events=[EVENT]), based_on=0))
+
+
+def test_a_server_stops_when_the_database_has_lost_its_commits(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    store = open_at(url)
+    asyncio.run(store.commit(Change(pools=[POOL]), based_on=0))
+    postgres.execute("UPDATE state SET revision = 0", url)
+    with pytest.raises(SupersededError, match="at revision 0, this server at 1"):
+        asyncio.run(store.commit(Change(nodes=[NODE]), based_on=1))
+    store.close()
+
+
+async def reconnect(proxy: CuttingProxy, store: PostgresStore) -> None:
+    """Give the store a new session, on which the server has prepared no statement."""
+    proxy.arm(None)
+    proxy.cut()
+    await store.hold()
+
+
+def through(proxy: CuttingProxy, url: str) -> str:
+    there = urlsplit(url)
+    netloc = f"{there.username}@127.0.0.1:{proxy.port}"
+    # Without encryption, which the proxy cannot read.
+    return there._replace(netloc=netloc).geturl() + "&sslmode=disable&gssencmode=disable"
