@@ -5,6 +5,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from urllib.parse import urlsplit
 
@@ -13,13 +14,22 @@ from tests.support.postgres_proxy import CuttingProxy
 from tests.support.postgres_server import PostgresServer, postgres_server
 
 from navarch.clock import SystemClock, ThreadOffload
-from navarch.core.errors import ConflictError, InUseError, StoreError, SupersededError
+from navarch.core.errors import (
+    ConflictError,
+    InUseError,
+    MovedError,
+    StoreAwayError,
+    StoreError,
+    SupersededError,
+)
 from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId
 from navarch.ports.store import Store
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.commit_queue import InDoubtError
 from navarch.stores.postgres import PostgresStore, load
 from navarch.stores.postgres_connection import SILENCE_S, PostgresAddress
+from navarch.stores.postgres_standby import PostgresStandby
 from navarch.testing.store_contract import EVENT, INCIDENT, NODE, POOL, StoreContract
 from navarch.testing.worlds import a_node
 
@@ -288,14 +298,112 @@ def test_a_leader_that_falls_silent_within_a_transaction_is_replaced(
         asyncio.run(new.commit(Change(pools=[POOL]), based_on=0))
         proxy.cut()
         writing.join()
+        with pytest.raises(SupersededError):
+            asyncio.run(old.hold())
         assert loaded(url) == new.fleet()
         for store in (old, new):
             store.close()
 
 
 def commit_and_fail(store: PostgresStore) -> None:
-    with pytest.raises(SupersededError):
+    with pytest.raises(StoreError):
         asyncio.run(store.commit(Change(nodes=[NODE], events=[EVENT]), based_on=0))
+
+
+def test_a_standby_follows_every_commit_and_leads_when_the_leader_ends(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    leader = open_at(url)
+    with closing(standby_at(url)) as standby:
+
+        async def story() -> None:
+            assert await standby.take_over() is None
+            assert standby.known == (leader.fleet(), {})
+            for number in range(3):
+                change = Change(nodes=[a_node(f"n-{number}")], cursors={"reader": number})
+                await leader.commit(change, based_on=number)
+            await leader.commit(Change(forget_nodes=[NodeId("n-1")]), based_on=3)
+            assert (await leader.info()).standbys == [4]
+            assert await standby.take_over() is None
+            assert standby.known == (leader.fleet(), {"reader": 2})
+            assert (await leader.info()).standbys == [0]
+            await leader.commit(Change(pools=[POOL]), based_on=4)
+            leader.close()
+            store = await standby.take_over()
+            assert store is not None
+            assert (store.term, store.fleet(), store.cursor("reader")) == (2, loaded(url), 2)
+            await store.commit(Change(nodes=[NODE]), based_on=5)
+            store.close()
+
+        asyncio.run(story())
+
+
+def test_a_standby_is_woken_by_a_commit(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    leader = open_at(url)
+    with closing(standby_at(url)) as standby:
+        asyncio.run(standby.take_over())
+        with ThreadPoolExecutor() as threads:
+            began = time.monotonic()
+            waiting = threads.submit(standby._follow, 20.0)
+            asyncio.run(leader.commit(Change(pools=[POOL]), based_on=0))
+            waiting.result()
+        assert time.monotonic() < began + 10.0
+        assert standby.known == (leader.fleet(), {})
+    leader.close()
+
+
+def test_a_standby_that_fell_too_far_behind_reads_everything_again(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    leader = open_at(url)
+    with closing(standby_at(url)) as standby:
+        asyncio.run(standby.take_over())
+        for revision in range(3):
+            asyncio.run(leader.commit(Change(nodes=[a_node(f"n-{revision}")]), based_on=revision))
+        postgres.execute("DELETE FROM commits WHERE revision < 3", url)
+        asyncio.run(standby.take_over())
+        assert standby.known == (leader.fleet(), {})
+    leader.close()
+
+
+def test_a_standby_outlives_its_database_and_one_without_a_fleet(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    with closing(CuttingProxy(postgres.port)) as proxy:
+        leader = open_at(through(proxy, url))
+        with closing(standby_at(through(proxy, url))) as standby:
+            assert asyncio.run(standby.take_over()) is None
+            proxy.away = True
+            proxy.cut()
+            for _ in range(2):
+                with pytest.raises(StoreAwayError):
+                    asyncio.run(standby.take_over())
+            proxy.away = False
+            store = asyncio.run(standby.take_over())
+            assert store is not None, "the session of the leader was lost, too"
+            store.close()
+        leader.close()
+    with closing(standby_at(postgres.new_url())) as standby:
+        first = asyncio.run(standby.take_over())
+        assert first is not None
+        assert first.term == 1
+        first.close()
+
+
+def standby_at(url: str) -> PostgresStandby:
+    address = PostgresAddress(url)
+    return PostgresStandby(SystemClock(), address, InlineOffload(), SeededEntropy("1"))
+
+
+def test_a_state_that_was_moved_is_not_opened(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    open_at(url).close()
+    postgres.execute("UPDATE state SET moved_to = 'elsewhere'", url)
+    with pytest.raises(MovedError, match="was moved to elsewhere"):
+        open_at(url)
+    assert postgres.execute("SELECT term FROM state", url) == [(1,)]
 
 
 def test_a_server_stops_when_the_database_has_lost_its_commits(postgres: PostgresServer) -> None:

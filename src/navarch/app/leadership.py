@@ -3,59 +3,94 @@
 import hashlib
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import cache
-from pathlib import Path
 
 import msgspec
 import structlog
 
 from navarch.app.servers import Address, StartError, listen_at
-from navarch.app.watchdog import StoppedLeaderWatch
+from navarch.app.store_places import Means, StorePlace
 from navarch.config import Config
 from navarch.config.policy import default_policy, load_policy
 from navarch.control.runtime.journal import read_journal
-from navarch.core.errors import InUseError
+from navarch.core.errors import InUseError, StoreAwayError, StoreError, SupersededError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.health.policy.engine import PolicySet, compile_policies
-from navarch.ports.clock import Clock, Entropy, Offload
-from navarch.ports.store import Store
-from navarch.stores.sqlite import DATABASE, LOCK, SqliteStore
+from navarch.ports.clock import Clock
+from navarch.ports.store import DurableStore, Store
 
 log = structlog.get_logger(__name__)
 
-RETRY_S = 0.25
-"""The interval at which a standby server tries to take over."""
 PORT_WITHIN_S = 10.0
 """How long a standby server that took over waits for the port of the previous leader."""
 
+AGAIN_S = 0.25
+"""The pause after a database did not answer."""
+
 Standby = Callable[[str], None]
-"""Called once with the state directory when a server begins to stand by for it."""
+"""Called once with the place of the state when a server begins to stand by for it."""
 
 
 async def acquire_leadership(
-    clock: Clock, entropy: Entropy, data_dir: Path, offload: Offload, standby: Standby | None
-) -> SqliteStore:
+    means: Means, place: StorePlace, standby: Standby | None
+) -> DurableStore:
     """Open the state as its only writer, waiting for the present leader if `standby` is given.
 
     Without `standby`, raises InUseError if another server leads.
     """
-    waiting = False
-    watch = StoppedLeaderWatch(clock, data_dir / LOCK, data_dir / DATABASE)
-    while True:
-        try:
-            return SqliteStore.open(data_dir, offload, entropy)
-        except InUseError as error:
-            if standby is None:
+    try:
+        return await place.open(means)
+    except InUseError as error:
+        if standby is None:
+            raise
+        standby(place.shown)
+        log.info("server.standby", reason=str(error))
+    with closing(place.standby(means)) as other:
+        away = False
+        while True:
+            try:
+                store = await other.take_over()
+            except StoreAwayError as error:
+                if not away:
+                    log.warning("server.store_away", reason=str(error))
+                away = True
+                await means.clock.sleep(AGAIN_S)
+                continue
+            away = False
+            if store is not None:
+                return store
+
+
+class Leadership:
+    """Keeps the leadership of a store."""
+
+    def __init__(self, clock: Clock, store: DurableStore) -> None:
+        self._clock = clock
+        self._store = store
+        self.problem: str | None = None
+        """Why the store cannot be written to at the moment."""
+
+    async def keep(self) -> None:
+        """Hold the leadership; raise SupersededError when another server has taken it."""
+        every = self._store.hold_every
+        while every is not None:
+            try:
+                await self._store.hold()
+            except SupersededError:
                 raise
-            if not waiting:
-                standby(str(data_dir))
-                log.info("server.standby", reason=str(error))
-                waiting = True
-            watch.look()
-        await clock.sleep(RETRY_S)
+            except StoreError as error:
+                if self.problem is None:
+                    log.warning("server.store_away", reason=str(error))
+                self.problem = str(error)
+            else:
+                if self.problem is not None:
+                    log.info("server.store_back")
+                self.problem = None
+            await self._clock.sleep(every.total_seconds())
 
 
 async def wait_for_port(clock: Clock, address: Address) -> socket.socket:

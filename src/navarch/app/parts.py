@@ -32,6 +32,7 @@ from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider, ProvisionScheduler
 from navarch.ports.remediator import Remediator
+from navarch.ports.store import Store
 from navarch.provision import (
     Availability,
     CarbonAware,
@@ -43,7 +44,6 @@ from navarch.provision import (
 from navarch.registry import build_part, check_part
 from navarch.scheduler.config import OWN_PLUGINS, Parameters, PluginConfig, SchedulerConfig
 from navarch.service.jobs import JobQueue
-from navarch.stores.sqlite import SqliteStore
 from navarch.stores.telemetry import TelemetryTable
 
 
@@ -186,7 +186,7 @@ def load_remediators(names: Iterable[str]) -> Mapping[str, Remediator]:
 
 
 def build_meter(
-    store: SqliteStore,
+    store: Store,
     telemetry: TelemetryTable,
     prometheus: PrometheusConfig | None,
     extensions: Extensions,

@@ -49,6 +49,7 @@ from navarch.app.bringup import (
 from navarch.app.control_plane import Opinions, Plane
 from navarch.app.doors import Doors, build_grpc_server
 from navarch.app.leadership import (
+    Leadership,
     Standby,
     acquire_leadership,
     load_policies,
@@ -68,6 +69,7 @@ from navarch.app.servers import (
     parse_listen_address,
 )
 from navarch.app.services import ScopedServices, ServiceParts, host_pool
+from navarch.app.store_places import Means, StorePlace, store_place
 from navarch.app.telemetry import PauseWatch, Snapshots, TimeoutMigration
 from navarch.app.watchdog import LoopWatchdog
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
@@ -91,11 +93,11 @@ from navarch.core.records import evolve
 from navarch.core.user_data import multipart
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.ports.provider import ProvisionRequest
+from navarch.ports.store import DurableStore
 from navarch.service.agents import Timing
 from navarch.service.joining import EvidenceService, JoinService
 from navarch.service.tokens import TokenService, TokenUses
 from navarch.stores.evidence import AgingFolder, FolderArchive, FolderBringUpLogs
-from navarch.stores.sqlite import SqliteStore
 
 BRINGUP = "bringup"
 EVIDENCE = "evidence"
@@ -115,6 +117,8 @@ class Running:
     """Whether requests need a token."""
     tls: bool = False
     """Whether both ports use TLS."""
+    place: str
+    """Where the state is: a folder, or the address of a database without its password."""
     nodes: int
     """The number of nodes in its store that are not gone."""
     providers: Mapping[str, str]
@@ -173,7 +177,7 @@ class Server:
         self._alerts.become(config.alerts)
         self._policies = load_policies(config)
         self._policy_change: PolicyChange | None = None
-        self._store: SqliteStore | None = None
+        self._store: DurableStore | None = None
         self._serving = False
 
     async def run(self, started: Callable[[Running], None]) -> None:
@@ -215,6 +219,7 @@ class Server:
                     plane.ledger.read(),  # for the metrics, and the first question about costs
                     LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run(),
                     PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
+                    opened.leadership.keep(),
                 ):
                     tasks.create_task(work)
                 self._providers.restore()
@@ -222,19 +227,22 @@ class Server:
                     await self._clock.sleep(0.005)
                 settle_collector()
                 self._serving = True
-                started(
-                    Running(
-                        server=self,
-                        plane=plane,
-                        http=Address(host=opened.listener.getsockname()[0], port=http.port),
-                        grpc=Address(host=grpc.host, port=grpc_server.port),
-                        guarded=guarded,
-                        tls=self._tls is not None,
-                        nodes=sum(not node.gone for node in store.fleet().nodes.values()),
-                        providers={x.name: x.type for x in self._providers.accounts(self._config)},
-                        pools=tuple(self._config.pools),
-                    )
-                )
+                at = Address(host=grpc.host, port=grpc_server.port)
+                started(self._running(opened, plane, at, guarded=guarded))
+
+    def _running(self, opened: "_Opened", plane: Plane, grpc: Address, *, guarded: bool) -> Running:
+        return Running(
+            server=self,
+            plane=plane,
+            http=Address(host=opened.listener.getsockname()[0], port=opened.http.port),
+            grpc=grpc,
+            guarded=guarded,
+            tls=self._tls is not None,
+            place=opened.place.shown,
+            nodes=sum(not node.gone for node in opened.store.fleet().nodes.values()),
+            providers={x.name: x.type for x in self._providers.accounts(self._config)},
+            pools=tuple(self._config.pools),
+        )
 
     async def _open(self, stack: ExitStack, http: Address) -> "_Opened":
         """Open the port, the store and the snapshots, waiting for leadership on standby."""
@@ -243,9 +251,13 @@ class Server:
             listener = stack.enter_context(listen_at(http))
         offload = ThreadOffload("navarch-store")
         stack.callback(offload.close)
-        store = self._store = await acquire_leadership(
-            self._clock, self._entropy, self._data_dir, offload, self._standby
-        )
+        if any(isinstance(x, CLOUDS) for x in self._config.providers.values()):
+            # Now and in a thread, so that the first launch and a take-over find it ready.
+            await offload.run(lambda: self._bundles.current)
+        url = self._config.server.store
+        place = store_place(self._data_dir, None if url is None else url.reveal())
+        means = Means(self._clock, self._entropy, offload)
+        store = self._store = await acquire_leadership(means, place, self._standby)
         stack.callback(store.close)
         # Closing a file under a thread that writes to it can take the process down.
         stack.callback(offload.close)
@@ -253,16 +265,15 @@ class Server:
             # The previous leader may listen at the same port and take a moment to close it.
             listener = stack.enter_context(await wait_for_port(self._clock, http))
         self._policy_change = await record_policies(self._clock, store, self._policies)
-        if any(isinstance(x, CLOUDS) for x in self._config.providers.values()):
-            # Now and in a thread, so that the first launch finds it ready.
-            await offload.run(lambda: self._bundles.current)
         known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
         snapshots = Snapshots(
             self._clock, self._data_dir, nodes=known, silence=self._timing().silence
         )
         stack.callback(snapshots.write)
         return _Opened(
+            place=place,
             store=store,
+            leadership=Leadership(self._clock, store),
             offload=offload,
             listener=listener,
             http=Address(host=http.host, port=listener.getsockname()[1]),
@@ -503,7 +514,9 @@ class Server:
 class _Opened:
     """What a server holds from the moment it leads."""
 
-    store: SqliteStore
+    place: StorePlace
+    store: DurableStore
+    leadership: Leadership
     offload: ThreadOffload
     listener: socket.socket
     http: Address

@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +18,10 @@ from navarch.cli.commands import Command
 from navarch.cli.credentials import Credentials, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import CommandError
+from navarch.cli.render.fleet_health import render_store
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import InvalidError, NavarchError
+from navarch.ports.api import StoreStatus
 
 if TYPE_CHECKING:
     from navarch.config import Config
@@ -28,6 +31,7 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
     "cli": ("rich", "tables in colour"),
     "aws": ("botocore", "type: aws"),
     "gcp": ("google.cloud.compute_v1", "type: gcp"),
+    "postgres": ("psycopg", "navarch serve --store postgresql://..."),
     "ssh": ("asyncssh", "type: baremetal and setup_commands"),
 }
 """By extra: a module that it installs, and the feature that needs it."""
@@ -44,6 +48,9 @@ PROBLEMS_SHOWN = 5
 
 SKEW_MAX_S = 5.0
 """Clouds refuse requests signed minutes off; logs are hard to correlate seconds off."""
+
+
+SLOW_STORE = timedelta(milliseconds=250)
 
 
 class DoctorVerdict(StrEnum):
@@ -104,7 +111,7 @@ def run_checks(session: Session, *, check_credentials: bool) -> Iterator[DoctorF
             yield DoctorFinding("install", NOTE, f"navarch[{extra}] not {text}", remedy)
     yield from _check_credentials(environment, check=check_credentials)
     yield from _check_token(environment.environ)
-    yield _check_server(session)
+    yield from _check_server(session)
     yield from _check_ports()
     yield _check_driver()
     yield _check_docker(environment.environ)
@@ -255,20 +262,30 @@ def _check_agents(config: "Config") -> Iterator[DoctorFinding]:
         yield DoctorFinding("agent", NOTE, what, remedy)
 
 
-def _check_server(session: Session) -> DoctorFinding:
+def _check_server(session: Session) -> Iterator[DoctorFinding]:
     try:
         status = session.call(lambda api: api.status())
     except NavarchError:
         text = f"{session.server} does not respond"
         remedy = "start one with: navarch serve, or pass another with -s"
-        return DoctorFinding("server", NOTE, text, remedy)
+        yield DoctorFinding("server", NOTE, text, remedy)
+        return
     skew_s = abs((session.environment.clock.now() - status.now).total_seconds())
     if skew_s > SKEW_MAX_S:
         text = f"clock differs from {session.server} by {skew_s:.0f} s"
-        return DoctorFinding(
-            "clock", BAD, text, "synchronize both clocks: timedatectl set-ntp true"
-        )
-    return DoctorFinding("server", FINE, f"{session.server} responds, clocks agree")
+        yield DoctorFinding("clock", BAD, text, "synchronize both clocks: timedatectl set-ntp true")
+    else:
+        yield DoctorFinding("server", FINE, f"{session.server} responds, clocks agree")
+    if status.store is not None:
+        yield _check_store(status.store)
+
+
+def _check_store(store: StoreStatus) -> DoctorFinding:
+    text = render_store(store)
+    if store.answers_in > SLOW_STORE:
+        remedy = "every decision waits for it; check its disk, its load and the network"
+        return DoctorFinding("store", NOTE, f"{text}, which is slow", remedy)
+    return DoctorFinding("store", FINE, text)
 
 
 def _check_ports() -> Iterator[DoctorFinding]:

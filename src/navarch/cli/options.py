@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 from click.shell_completion import CompletionItem
@@ -308,3 +309,13 @@ GLOBAL_OPTIONS = [
     _shared(["--no-color"], is_flag=True, help="Disable colours, as does NO_COLOR."),
     _shared(["--debug"], is_flag=True, help="Show tracebacks of unexpected errors."),
 ]
+
+
+def checked_store(url: str | None) -> str | None:
+    """Return the URL of a store, or raise BadParameter if it shows a password."""
+    if url is not None and ("password=" in url or urlsplit(url).password):
+        raise click.BadParameter(
+            "every user of this machine can read the password in a command line. Set NAVARCH_STORE "
+            "to the URL, name a file with it (server.store_file), or keep the password in ~/.pgpass"
+        )
+    return url

@@ -20,6 +20,7 @@ from navarch.catalogue.machines import all_machines
 from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import first_cause
+from navarch.cli.options import checked_store
 from navarch.cli.printing import echo
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.config.config import REACHABLE, unreachable_clouds
@@ -57,6 +58,13 @@ def _long_enough(_context: click.Context, _: click.Parameter, token: str | None)
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder that holds all state.  [default: ~/.navarch]",
 )
+@click.option(
+    "--store",
+    metavar="URL",
+    callback=lambda _context, _option, url: checked_store(url),
+    help="PostgreSQL database that holds the fleet. Pass a URL with a password in NAVARCH_STORE.  "
+    "[default: SQLite in the folder]",
+)
 @click.option("--address", help="Address for HTTP.  [default: :50051]")
 @click.option("--grpc-address", help="Address for gRPC.  [default: :50052]")
 @click.option(
@@ -74,13 +82,14 @@ def _long_enough(_context: click.Context, _: click.Parameter, token: str | None)
 @click.option(
     "--standby",
     is_flag=True,
-    help="Wait until the server that uses this folder ends, then take over.",
+    help="Wait until the server that uses this state ends, then take over.",
 )
 @click.option("--log-json", is_flag=True, help="Log one JSON object per line.")
 def serve(
     *,
     config_file: Path | None,
     data_dir: Path | None,
+    store: str | None,
     address: str | None,
     grpc_address: str | None,
     external_address: str | None,
@@ -90,7 +99,8 @@ def serve(
 ) -> None:
     """Run the control plane: fill pools, keep nodes healthy, and serve the API.
 
-    All state is in one folder. Stopping or killing the server loses nothing.
+    All state is in one folder, or in a PostgreSQL database. Stopping or killing the server loses
+    nothing.
     """
     _configure_logs(as_json=log_json)
     # Each agent holds a connection, so raise the limit on open files to the maximum.
@@ -118,7 +128,7 @@ def serve(
             if config_file
             else default_config(environment, stored.providers)
         )
-        return _overridden(config, address, grpc_address, external_address, auth_token)
+        return _overridden(config, store, address, grpc_address, external_address, auth_token)
 
     try:
         config = read()
@@ -127,7 +137,7 @@ def serve(
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
         server = Server(config, folder, standby=_print_standby if standby else None)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(server, read, folder))
+            runner.run(_run(server, read))
     except ConfigError as error:
         echo(f"{error}", err=True)
         sys.exit(2)
@@ -136,18 +146,16 @@ def serve(
         sys.exit(1)
 
 
-def _print_standby(folder: str) -> None:
-    echo(f"navarch {VERSION} is on standby: another server uses {folder}")
+def _print_standby(place: str) -> None:
+    echo(f"navarch {VERSION} is on standby: another server uses {place}")
 
 
-async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None:
+async def _run(server: Server, read: Callable[[], Config]) -> None:
     loop = asyncio.get_running_loop()
     reloads = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(
-                server.run(lambda running: echo(render_banner(running, folder)))
-            )
+            serving = tasks.create_task(server.run(lambda running: echo(render_banner(running))))
             reloading = tasks.create_task(_reload(server, read, reloads))
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, serving.cancel)
@@ -173,7 +181,7 @@ async def _reload(server: Server, read: Callable[[], Config], wanted: asyncio.Ev
             echo(f"configuration reloaded: {change}")
 
 
-def render_banner(running: Running, folder: Path) -> str:
+def render_banner(running: Running) -> str:
     """Return the text that a started server prints."""
     scheme, grpc = ("https", "grpcs") if running.tls else ("http", "grpc")
     url = f"{scheme}://{running.http.reachable()}"
@@ -183,7 +191,7 @@ def render_banner(running: Running, folder: Path) -> str:
         f"  HTTP     {scheme}://{running.http.shown()}, {how}",
         f"  gRPC     {grpc}://{running.grpc.shown()}, {how}",
         f"  access   {_WITH_TOKEN if running.guarded else _WITHOUT_TOKEN}",
-        f"  state    {folder}, {running.nodes} nodes",
+        f"  state    {running.place}, {running.nodes} nodes",
     ]
     lines += [f"  clouds   {line}" for line in _clouds(running.providers)]
     program = "navarch" if url.endswith(":50051") and not running.tls else f"navarch -s {url}"
@@ -254,12 +262,15 @@ def without_agents(config: Config) -> Iterator[str]:
 
 def _overridden(
     config: Config,
+    store: str | None,
     address: str | None,
     grpc_address: str | None,
     external_address: str | None,
     auth_token: str | None,
 ) -> Config:
     server = config.server
+    if store:
+        server = replace(server, store=Secret(store))
     if address:
         server = replace(server, address=address)
     if grpc_address:

@@ -15,6 +15,7 @@ from navarch.config.kinds import (
     DURATION_OR_ZERO,
     HEADER,
     PATH,
+    SECRET,
     TOKEN,
     URL,
     Choice,
@@ -388,6 +389,15 @@ class ServerConfig:
         PATH,
         "the folder that holds all state; `--data-dir` takes precedence",
         default=None,
+        restart="the state is opened once, when the server starts",
+    )
+    store: Secret | None = key(
+        SECRET,
+        "the PostgreSQL database that holds the fleet, as "
+        "`postgresql://USER:PASSWORD@HOST:5432/DATABASE`; a SQLite file in `data_dir` if left out",
+        default=None,
+        file=True,
+        environment="NAVARCH_STORE",
         restart="the state is opened once, when the server starts",
     )
     agent_wheels: str | None = key(

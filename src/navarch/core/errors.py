@@ -15,6 +15,8 @@ NavarchError
 ├── ExtensionFailedError       an extension failed, or is not called yet; do what is safe
 ├── StoreError                 the durable state cannot be read or written; stop
 │   ├── InUseError             another control plane leads; wait until it ends
+│   ├── MovedError             the state was copied elsewhere; serve that one
+│   ├── StoreAwayError         the database does not answer; retry later
 │   └── SupersededError        another control plane has taken over; do nothing more
 ├── NotifierError              a workload system was not notified; retry later
 ├── AlertDeliveryError         a channel did not accept an alert; send it again later
@@ -83,6 +85,19 @@ class StoreError(NavarchError):
 
 class InUseError(StoreError):
     """Another control plane leads for as long as it runs."""
+
+
+class MovedError(StoreError):
+    """The state was copied to another store, and must not be served twice."""
+
+    def __init__(self, place: str, moved_to: str) -> None:
+        super().__init__(
+            f"the state in {place} was moved to {moved_to} by `navarch store copy`; serve that one"
+        )
+
+
+class StoreAwayError(StoreError):
+    """The database cannot be reached, or has ended the connection."""
 
 
 class SupersededError(StoreError):

@@ -178,6 +178,21 @@ class FailingController:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """What holds the fleet."""
+
+    kind: str
+    """SQLite, PostgreSQL or memory."""
+    place: str
+    """The file, or the address of the database without its password."""
+    bytes: int
+    answers_in: timedelta
+    """How long it took to return its size."""
+    standbys: tuple[int, ...] = ()
+    """The servers on standby that follow it: how many revisions each is behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatus:
     """The fleet on one screen."""
 
@@ -196,6 +211,7 @@ class FleetStatus:
     incidents: tuple[Incident, ...] = ()
     """The newest open incidents."""
     failing: tuple[FailingController, ...] = ()
+    store: StoreStatus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

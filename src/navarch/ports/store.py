@@ -1,7 +1,7 @@
 """The port through which the fleet is read and written."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -33,6 +33,18 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """The pools that the change wrote, except where only the node counter has changed."""
 
 
+class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store is, and how large."""
+
+    kind: str
+    """SQLite, PostgreSQL or memory."""
+    place: str = ""
+    """The file, or the address of the database without its password."""
+    bytes: int = 0
+    standbys: Sequence[int] = ()
+    """The servers on standby that follow it: how many revisions each is behind."""
+
+
 class Store(Protocol):
     """Snapshots out, whole changes in, optimistic concurrency between."""
 
@@ -59,6 +71,9 @@ class Store(Protocol):
         writes nothing, if a later term has begun. An error that a listener raises is raised here
         too: the change is durable by then.
         """
+
+    async def info(self) -> StoreInfo:
+        """Return what this store is, and its size now."""
 
     async def confirm(self) -> None:
         """Return if this process led a moment ago, and may have an effect on the world.
@@ -117,3 +132,35 @@ class Store(Protocol):
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
+
+
+class DurableStore(Store, Protocol):
+    """A store that a server leads until it closes it."""
+
+    hold_every: timedelta | None
+    """How often `hold` must be called; None if nothing can take the leadership away."""
+
+    async def hold(self) -> None:
+        """Keep the leadership.
+
+        Raises SupersededError if another process leads, StoreError if that cannot be found out.
+        """
+
+    async def check_writable(self) -> None:
+        """Write something and wait for the disk; raise StoreError if that fails."""
+
+    def close(self) -> None:
+        """Release the leadership."""
+
+
+class StandbyStore(Protocol):
+    """A store that another process leads."""
+
+    async def take_over(self) -> DurableStore | None:
+        """Wait a moment; return the store if this process leads it now.
+
+        Raises StoreAwayError if its database cannot be reached.
+        """
+
+    def close(self) -> None:
+        """Stop waiting."""

@@ -62,6 +62,7 @@ from navarch.ports.api import (
     PoolSpec,
     PoolView,
     Query,
+    StoreStatus,
     Update,
     Why,
 )
@@ -196,7 +197,19 @@ class FleetService:
             nodes_by_health=dict(sorted(Counter(str(x.health) for x in registered).items())),
             open_incidents=len(incidents),
             incidents=tuple(nlargest(RECENT, incidents, key=_newest)),
+            store=await self._store_status(),
             failing=(*self._failing(), *_failing_channels(fleet)),
+        )
+
+    async def _store_status(self) -> StoreStatus:
+        began = self._clock.monotonic()
+        info = await self._store.info()
+        return StoreStatus(
+            kind=info.kind,
+            place=info.place,
+            bytes=info.bytes,
+            answers_in=timedelta(seconds=self._clock.monotonic() - began),
+            standbys=tuple(info.standbys),
         )
 
     async def list_nodes(self, query: Query) -> Page[NodeView]:

@@ -26,7 +26,7 @@ from navarch.core.pool import Pool
 from navarch.core.records import Table, evolve
 from navarch.ports.evidence import Archive
 from navarch.ports.shell import BringUpLogs
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Store, StoreInfo
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -72,6 +72,15 @@ class CallersStore:
     def journal_start(self) -> int:
         """The revision after which the journal is complete."""
         return self._store.journal_start
+
+    async def info(self) -> StoreInfo:
+        """Return what this store is; its place is for callers for the whole fleet."""
+        found = await self._store.info()
+        return found if self._scope.everything else evolve(found, place="")
+
+    async def confirm(self) -> None:
+        """Return if this process led a moment ago."""
+        await self._store.confirm()
 
     def fleet(self) -> Fleet:
         """Return the caller's part of the fleet."""

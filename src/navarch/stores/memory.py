@@ -13,7 +13,7 @@ from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
-from navarch.ports.store import PRUNED_AT_ONCE, Committed
+from navarch.ports.store import PRUNED_AT_ONCE, Committed, StoreInfo
 from navarch.stores.state_cache import StateCache
 
 
@@ -97,6 +97,10 @@ class MemoryStore:
         for node in change.forget_nodes:
             contents.inventories.pop(node, None)
         return contents.state.advance(change, claims)
+
+    async def info(self) -> StoreInfo:
+        """Return that it is memory."""
+        return StoreInfo(kind="memory")
 
     async def confirm(self) -> None:
         """Raise SupersededError if a later term has begun."""

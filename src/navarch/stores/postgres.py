@@ -1,8 +1,8 @@
 """A store in a PostgreSQL database: one leader writes, standby servers wait to take over."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from psycopg import errors
 
-from navarch.core.errors import StoreError, SupersededError
+from navarch.core.errors import MovedError, StoreError, SupersededError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change, Fleet, Kind
 from navarch.core.ids import NodeId, PoolName
@@ -18,10 +18,11 @@ from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.clock import Clock, Entropy, Offload
-from navarch.ports.store import PRUNED_AT_ONCE, Committed
+from navarch.ports.store import PRUNED_AT_ONCE, Committed, StoreInfo
 from navarch.stores.commit_queue import CommitQueue
 from navarch.stores.postgres_connection import (
     HOLD_EVERY_S,
+    STANDBY,
     Connection,
     LeaderSession,
     PostgresAddress,
@@ -36,7 +37,8 @@ BESIDE_THE_KINDS: Mapping[int, str] = {
     CREATE TABLE state (
         only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
         cluster text NOT NULL, secret text NOT NULL, term bigint NOT NULL,
-        revision bigint NOT NULL, last_event bigint NOT NULL, journal_start bigint NOT NULL
+        revision bigint NOT NULL, last_event bigint NOT NULL, journal_start bigint NOT NULL,
+        moved_to text
     );
     CREATE TABLE launches (
         token text NOT NULL, instance text NOT NULL, pool text NOT NULL,
@@ -59,6 +61,9 @@ BESIDE_THE_KINDS: Mapping[int, str] = {
 """The tables that hold no kind of the fleet, by the format that introduced them: the same formats
 as in SQLite. Add formats; never change one that was released."""
 
+Contents = tuple[Fleet, Mapping[str, int]]
+"""A fleet, and the cursors of the journal's readers."""
+
 FENCE = """
 UPDATE state SET
     revision = CASE WHEN term = %(term)s AND revision = %(before)s THEN %(after)s END,
@@ -71,8 +76,7 @@ accepts no NULL."""
 
 def migrate_postgres(connection: Connection, kinds: Sequence[Kind]) -> None:
     """Bring the database up to the newest format, or raise StoreError if its format is newer."""
-    newest = max(*BESIDE_THE_KINDS, *(kind.since for kind in kinds))
-    present = stored_format(connection)
+    newest, present = newest_format(kinds), stored_format(connection)
     if present > newest:
         raise StoreError(
             f"the state was written by a newer navarch (format {present}, this version supports "
@@ -83,6 +87,11 @@ def migrate_postgres(connection: Connection, kinds: Sequence[Kind]) -> None:
             tables = [_create(kind) for kind in kinds if kind.since == number]
             _execute(connection, BESIDE_THE_KINDS.get(number, "") + "".join(tables))
         _execute(connection, f"UPDATE navarch_format SET number = {newest}")
+
+
+def newest_format(kinds: Sequence[Kind]) -> int:
+    """Return the format that this version writes."""
+    return max(*BESIDE_THE_KINDS, *(kind.since for kind in kinds))
 
 
 def stored_format(connection: Connection) -> int:
@@ -195,7 +204,7 @@ class PostgresStore:
         offload: Offload,
         session: LeaderSession,
         row: "StateRow",
-        loaded: tuple[Fleet, Mapping[str, int]],
+        loaded: Contents,
     ) -> None:
         self.cluster = Cluster(id=row.cluster, secret=bytes.fromhex(row.secret))
         self.address = address
@@ -220,23 +229,49 @@ class PostgresStore:
         empty: Fleet | None = None,
     ) -> "PostgresStore":
         """Open the store at `address` as its leader, creating its tables if there are none."""
-        empty = empty or Fleet()
         session = LeaderSession(address)
-        with ExitStack() as undo:
-            connection = session.open()
-            undo.callback(session.close)
-            with address.errors(f"cannot open {address.shown}"):
+        try:
+            session.open()
+            return cls.lead(clock, address, offload, entropy, session, empty or Fleet())
+        except BaseException:
+            session.close()
+            raise
+
+    @classmethod
+    def lead(
+        cls,
+        clock: Clock,
+        address: PostgresAddress,
+        offload: Offload,
+        entropy: Entropy,
+        session: LeaderSession,
+        empty: Fleet,
+        known: Contents | None = None,
+    ) -> "PostgresStore":
+        """Begin a term with `session`, which holds the lock.
+
+        `known` is what the database held a moment ago; the rest is read.
+        """
+
+        def begin(connection: Connection) -> tuple[StateRow, Contents]:
+            with connection.transaction():
                 migrate_postgres(connection, empty.kinds)
                 # New identifiers only matter where there is no row yet.
                 connection.execute(
-                    "INSERT INTO state VALUES (true, %s, %s, 0, 0, 0, 0) ON CONFLICT DO NOTHING",
+                    "INSERT INTO state (cluster, secret, term, revision, last_event, "
+                    "journal_start) VALUES (%s, %s, 0, 0, 0, 0) ON CONFLICT DO NOTHING",
                     (entropy.new_id("cluster"), entropy.secret().hex()),
                 )
                 connection.execute("UPDATE state SET term = term + 1")
-                row, loaded = read_state(connection), load(connection, empty)
-            store = cls(clock, address, offload, session, row, loaded)
-            undo.pop_all()
-            return store
+                row = read_state(connection)
+                if row.moved_to is not None:
+                    raise MovedError(address.shown, row.moved_to)
+            if known is not None and known[0].revision == row.revision:
+                return row, known
+            return row, load(connection, empty)
+
+        row, contents = session.run(f"cannot open {address.shown}", begin)
+        return cls(clock, address, offload, session, row, contents)
 
     def close(self) -> None:
         """Release the leadership and close the connections."""
@@ -260,6 +295,8 @@ class PostgresStore:
         """
         return await self._commits.add(change, based_on)
 
+    hold_every: timedelta | None = timedelta(seconds=HOLD_EVERY_S)
+
     async def hold(self) -> None:
         """Show the database that this leader works; take the lock again if the session ended.
 
@@ -269,6 +306,10 @@ class PostgresStore:
         async with self._commits.alone():
             await self._offload.run(self._hold)
         self._held_at = began
+
+    async def check_writable(self) -> None:
+        """Write the time of this leader's last sign; raise StoreError if that fails."""
+        await self.hold()
 
     async def confirm(self) -> None:
         """Make sure that this process led a moment ago; raise if it did not."""
@@ -330,6 +371,16 @@ class PostgresStore:
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
         return await self._reads.inventory(node)
+
+    async def info(self) -> StoreInfo:
+        """Return the size of the tables, and the servers on standby."""
+        size, standbys = await self._offload.run(partial(self._reads.session.run, _measured))
+        return StoreInfo(
+            kind="PostgreSQL",
+            place=self.address.shown,
+            bytes=size,
+            standbys=[max(self.fleet().revision - each, 0) for each in standbys],
+        )
 
     async def _write_batch(self, changes: Sequence[Change], revision: int) -> None:
         await self._offload.run(partial(self._write, changes, revision))
@@ -474,6 +525,8 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     last_event: int
     """The number of the newest event, also if it was pruned."""
     journal_start: int
+    moved_to: str | None = None
+    """Where `navarch store copy` has taken this state."""
 
 
 def read_state(connection: Connection) -> StateRow:
@@ -485,8 +538,8 @@ def read_state(connection: Connection) -> StateRow:
     return StateRow(**dict(zip(fields, row, strict=True)))
 
 
-def load(connection: Connection, empty: Fleet) -> tuple[Fleet, Mapping[str, int]]:
-    """Return the fleet and the cursors of the journal's readers, as of one moment."""
+def load(connection: Connection, empty: Fleet) -> Contents:
+    """Return the fleet and the cursors, as of one moment."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         records = {kind.name: _read(connection, kind) for kind in empty.kinds}
@@ -500,6 +553,22 @@ def _read(connection: Connection, kind: Kind) -> dict[str, Any]:
     decoder = msgspec.json.Decoder(kind.type)
     query = f"SELECT {kind.key}, body::text FROM {kind.name} ORDER BY place"
     return {key: decoder.decode(body) for key, body in connection.execute(query.encode())}
+
+
+def _measured(connection: Connection) -> tuple[int, list[int]]:
+    """Return the bytes of all tables, and the revision of each server on standby."""
+    row = connection.execute(
+        "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+        "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    ).fetchone()
+    assert row is not None
+    names = connection.execute(
+        "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+    ).fetchall()
+    return row[0], sorted(int(x[1]) for (name,) in names if (x := _STANDBY.fullmatch(name or "")))
+
+
+_STANDBY = re.compile(rf"navarch {STANDBY} at (\d+)")
 
 
 def commits_channel(cluster: str) -> str:

@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import conninfo, errors
 
-from navarch.core.errors import InUseError, StoreError, SupersededError
+from navarch.core.errors import InUseError, StoreAwayError, StoreError, SupersededError
 from navarch.stores.commit_queue import InDoubtError
 
 T = TypeVar("T")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+STANDBY = "standby"
+"""The purpose of sessions that follow the leader."""
 HOLD_EVERY_S = 0.5
 """The pause between two statements of a leader without commits: see `PostgresStore.hold`."""
 SILENCE_S = 2.5
@@ -98,7 +100,8 @@ class PostgresAddress:
             text = " ".join(str(error).split())
             for secret in self._secrets:
                 text = text.replace(secret, "***")
-            raise StoreError(f"{doing}: {text}") from None
+            lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+            raise (StoreAwayError if lost else StoreError)(f"{doing}: {text}") from None
 
 
 class LeaderSession:
@@ -111,24 +114,29 @@ class LeaderSession:
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
         self._connection: Connection | None = None
+        self._locked = False
 
-    def open(self) -> Connection:
-        """Take the lock, or raise InUseError."""
-        connection = self._address.connect(
-            "leader",
-            # The database may end idle sessions; the lock is held by one.
-            idle_session_timeout="0",
-            idle_in_transaction_session_timeout="0",
-        )
+    def open(self, *, wait_s: float = LOCK_WAIT_S) -> Connection:
+        """Take the lock, waiting that long for the previous leader to end, or raise InUseError."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self._address.connect(
+                "leader",
+                # The database may end idle sessions; the lock is held by one.
+                idle_session_timeout="0",
+                idle_in_transaction_session_timeout="0",
+            )
+        self._locked = False
         try:
-            self._lock(connection)
-        except BaseException:
-            connection.close()
+            self._lock(self._connection, wait_s)
+        except InUseError:
             raise
-        self._connection = connection
-        return connection
+        except BaseException:
+            self.close()
+            raise
+        self._locked = True
+        return self._connection
 
-    def _lock(self, connection: Connection) -> None:
+    def _lock(self, connection: Connection, wait_s: float) -> None:
         with self._address.errors(f"cannot lead {self._address.shown}"):
             if _one(connection, "SELECT pg_is_in_recovery()"):
                 raise StoreError(
@@ -141,7 +149,7 @@ class LeaderSession:
                 "WHERE current_setting('synchronous_commit') = 'off'"
             )
             connection.execute(_END_SILENT_LEADER, (SILENCE_S,))
-            connection.execute(f"SET lock_timeout = {LOCK_WAIT_S * 1000:.0f}")
+            connection.execute(f"SET lock_timeout = {max(wait_s * 1000, 1):.0f}")
             try:
                 connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
             except errors.LockNotAvailable:
@@ -157,7 +165,7 @@ class LeaderSession:
         Raises InDoubtError if the connection is lost: what was written may be durable.
         """
         connection = self._connection
-        if connection is None or connection.closed:
+        if connection is None or self.lost:
             raise InDoubtError(f"{doing}: the connection to {self._address.shown} was lost")
         try:
             with self._address.errors(doing):
@@ -171,8 +179,8 @@ class LeaderSession:
 
     @property
     def lost(self) -> bool:
-        """Whether the connection must be opened again."""
-        return self._connection is None or self._connection.closed
+        """Whether the lock must be taken again."""
+        return self._connection is None or self._connection.closed or not self._locked
 
     def close(self) -> None:
         """Release the lock."""
@@ -204,6 +212,7 @@ class ReaderSession:
             except StoreError:
                 if not self._connection.closed:
                     raise
+        self._connection = None
         self._connection = self._address.connect("reader", default_transaction_read_only="on")
         with self._address.errors(f"cannot read {self._address.shown}"):
             return work(self._connection)

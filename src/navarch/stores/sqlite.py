@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from navarch.core.errors import InUseError, StoreError, SupersededError
+from navarch.core.errors import InUseError, MovedError, StoreError, SupersededError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change, Fleet, Kind
 from navarch.core.ids import NodeId, PoolName
@@ -22,7 +22,7 @@ from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.clock import Entropy, Offload
-from navarch.ports.store import PRUNED_AT_ONCE, Committed
+from navarch.ports.store import PRUNED_AT_ONCE, Committed, StoreInfo
 from navarch.stores.commit_queue import CommitQueue
 from navarch.stores.state_cache import StateCache
 
@@ -98,6 +98,8 @@ MARK = "cluster-id"
 
 _UNREADABLE = (msgspec.MsgspecError, OSError, LookupError, TypeError, ValueError)
 """What reading a damaged record raises."""
+MOVED_TO = "moved_to"
+"""The key in `meta` that says where `navarch store copy` has taken this state."""
 
 
 INCREMENTAL = 2
@@ -126,6 +128,7 @@ class SqliteStore:
         offload: Offload,
         database: sqlite3.Connection,
         lock: int,
+        file: Path,
         cluster: Cluster,
         term: int,
         empty: Fleet,
@@ -135,6 +138,7 @@ class SqliteStore:
         self._offload = offload
         self._database = database
         self._lock = lock
+        self._file = file
         cursors = dict(database.execute("SELECT * FROM bookmarks"))
         self._state = StateCache(_load(database, empty), cursors)
         self._commits = CommitQueue(self._state, self._write_batch)
@@ -150,7 +154,7 @@ class SqliteStore:
         """
         empty = empty or Fleet()
         with ExitStack() as undo:
-            lock = _lock(directory)
+            lock = lock_folder(directory)
             undo.callback(os.close, lock)
             marked = _read_mark(directory)
             try:
@@ -169,6 +173,8 @@ class SqliteStore:
                 database.execute("PRAGMA synchronous = FULL")
                 migrate(database, empty.kinds)
                 _check_tables(database, empty.kinds)
+                if (moved_to := _meta(database).get(MOVED_TO)) is not None:
+                    raise MovedError(str(directory / DATABASE), moved_to)
                 make_shrinkable(database)
                 database.execute(
                     "INSERT INTO meta VALUES ('term', '1') "
@@ -176,7 +182,7 @@ class SqliteStore:
                 )
                 term = _term(database)
                 cluster = _cluster(database, entropy)
-                store = cls(offload, database, lock, cluster, term, empty)
+                store = cls(offload, database, lock, directory / DATABASE, cluster, term, empty)
                 if not marked:
                     _write_mark(directory, cluster.id)
             except (sqlite3.Error, *_UNREADABLE) as error:
@@ -208,13 +214,25 @@ class SqliteStore:
         """
         return await self._commits.add(change, based_on)
 
+    async def info(self) -> StoreInfo:
+        """Return the size of the file with its log."""
+        files = (self._file, self._file.with_name(f"{DATABASE}-wal"))
+        size = sum(file.stat().st_size for file in files if file.exists())
+        return StoreInfo(kind="SQLite", place=str(self._file), bytes=size)
+
+    hold_every: timedelta | None = None
+
+    async def hold(self) -> None:
+        """Raise SupersededError if a later term has begun."""
+        await self.confirm()
+
     async def confirm(self) -> None:
         """Raise SupersededError if a later term has begun."""
         await self._offload.run(self._check_term)
 
     async def check_writable(self) -> None:
         """Write a row and wait for the disk; raise StoreError if that fails."""
-        async with self._turn:
+        async with self._commits.alone():
             await self._offload.run(self._write_row)
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
@@ -438,7 +456,8 @@ class SqliteStore:
                 self._database.executemany(sql, rows)
 
 
-def _lock(directory: Path) -> int:
+def lock_folder(directory: Path) -> int:
+    """Return the lock of a data folder, or raise InUseError while a server holds it."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,7 +1,6 @@
 """The text that `navarch serve` prints on start."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,10 +31,11 @@ def banner(
         guarded=guarded,
         tls=tls,
         nodes=0,
+        place="state",
         providers=providers,
         pools=pools,
     )
-    return render_banner(running, Path("state"))
+    return render_banner(running)
 
 
 def line_of(text: str, name: str) -> str:

@@ -26,7 +26,7 @@ from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.instance import Gpu, GpuMetrics
 from navarch.core.records import evolve
-from navarch.ports.api import FailingController, FleetStatus, NodeDetail, PoolView
+from navarch.ports.api import FailingController, FleetStatus, NodeDetail, PoolView, StoreStatus
 from navarch.ports.fleet_health import (
     FailureRate,
     FleetHealth,
@@ -238,7 +238,22 @@ def render_status(status: FleetStatus, canvas: Canvas) -> str:
         parts.append(f"Open incidents:\n{render_incidents(status.incidents, canvas)}{rest}")
     if status.recent:
         parts.append(render_recent(status.recent, canvas))
+    if status.store is not None:
+        parts.append(f"Store: {render_store(status.store)}")
     return "\n\n".join(parts)
+
+
+def render_store(store: StoreStatus) -> str:
+    """Return what holds the fleet, how large it is, and which servers follow it."""
+    words = [f"{store.kind} at {printable(store.place)}" if store.place else store.kind]
+    if store.bytes:
+        words.append(f"{store.bytes / 1e6:.1f} MB")
+    words.append(f"answers in {store.answers_in.total_seconds() * 1e3:.0f} ms")
+    if store.standbys:
+        behind = max(store.standbys)
+        lag = f", {count(behind, 'revision')} behind" if behind else ""
+        words.append(f"{count(len(store.standbys), 'server')} on standby{lag}")
+    return ", ".join(words)
 
 
 def _verdict(status: FleetStatus, canvas: Canvas) -> list[str]:

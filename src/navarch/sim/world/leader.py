@@ -17,7 +17,7 @@ from navarch.core.recovery import RecoveryState, RecoveryStep
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Announcement, Provider, ProvisionRequest
-from navarch.ports.store import PRUNED_AT_ONCE, Committed, Store
+from navarch.ports.store import PRUNED_AT_ONCE, Committed, Store, StoreInfo
 from navarch.providers.simulated import SimulatedCloud
 
 P = ParamSpec("P")
@@ -134,6 +134,10 @@ class LeaderStore:
         if self.crash_point.keeps_log:
             what += " " + ("+".join(event.kind for event in change.events) or "records")
         return self.crash_point.call(what, self.store.commit, change, based_on=based_on)
+
+    async def info(self) -> StoreInfo:
+        """Return what the store is."""
+        return await self.store.info()
 
     async def confirm(self) -> None:
         """Raise SupersededError if another process leads."""

@@ -710,7 +710,7 @@ class FailingController(_message.Message):
     def __init__(self, name: _Optional[str] = ..., error: _Optional[str] = ..., times: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., others: _Optional[int] = ...) -> None: ...
 
 class FleetStatus(_message.Message):
-    __slots__ = ("cluster", "version", "revision", "now", "pools", "nodes_by_status", "gpus", "price_per_hour", "recent", "nodes_by_health", "open_incidents", "incidents", "failing")
+    __slots__ = ("cluster", "version", "revision", "now", "pools", "nodes_by_status", "gpus", "price_per_hour", "recent", "nodes_by_health", "open_incidents", "incidents", "failing", "store")
     class NodesByStatusEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -738,6 +738,7 @@ class FleetStatus(_message.Message):
     OPEN_INCIDENTS_FIELD_NUMBER: _ClassVar[int]
     INCIDENTS_FIELD_NUMBER: _ClassVar[int]
     FAILING_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     version: str
     revision: int
@@ -751,7 +752,22 @@ class FleetStatus(_message.Message):
     open_incidents: int
     incidents: _containers.RepeatedCompositeFieldContainer[Incident]
     failing: _containers.RepeatedCompositeFieldContainer[FailingController]
-    def __init__(self, cluster: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[int] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ..., nodes_by_status: _Optional[_Mapping[str, int]] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., recent: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ..., nodes_by_health: _Optional[_Mapping[str, int]] = ..., open_incidents: _Optional[int] = ..., incidents: _Optional[_Iterable[_Union[Incident, _Mapping]]] = ..., failing: _Optional[_Iterable[_Union[FailingController, _Mapping]]] = ...) -> None: ...
+    store: StoreStatus
+    def __init__(self, cluster: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[int] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ..., nodes_by_status: _Optional[_Mapping[str, int]] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., recent: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ..., nodes_by_health: _Optional[_Mapping[str, int]] = ..., open_incidents: _Optional[int] = ..., incidents: _Optional[_Iterable[_Union[Incident, _Mapping]]] = ..., failing: _Optional[_Iterable[_Union[FailingController, _Mapping]]] = ..., store: _Optional[_Union[StoreStatus, _Mapping]] = ...) -> None: ...
+
+class StoreStatus(_message.Message):
+    __slots__ = ("kind", "place", "bytes", "answers_in", "standbys")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_IN_FIELD_NUMBER: _ClassVar[int]
+    STANDBYS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    place: str
+    bytes: int
+    answers_in: _duration_pb2.Duration
+    standbys: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, kind: _Optional[str] = ..., place: _Optional[str] = ..., bytes: _Optional[int] = ..., answers_in: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., standbys: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("pool", "provider", "region", "status", "health", "state", "labels", "include_gone", "order_by", "page_size", "page_token")

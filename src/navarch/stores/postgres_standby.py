@@ -1,0 +1,136 @@
+"""A server on standby for a PostgreSQL database: it follows the commits of the leader."""
+
+from contextlib import suppress
+
+import msgspec
+
+from navarch.core.errors import InUseError
+from navarch.core.fleet import Change, Fleet, apply
+from navarch.ports.clock import Clock, Entropy, Offload
+from navarch.stores.postgres import (
+    Contents,
+    PostgresStore,
+    commits_channel,
+    load,
+    read_state,
+    stored_format,
+)
+from navarch.stores.postgres_connection import (
+    STANDBY,
+    Connection,
+    LeaderSession,
+    PostgresAddress,
+)
+
+LISTEN_S = 0.25
+"""How long one round waits for commits: the most time until a free lock is noticed."""
+PAGE = 1_000
+"""How many commits are read at a time."""
+LOCK_NOW_S = 0.001
+
+
+class PostgresStandby:
+    """Holds the fleet as it was last committed, and takes over when the leader ends."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        address: PostgresAddress,
+        offload: Offload,
+        entropy: Entropy,
+        *,
+        empty: Fleet | None = None,
+    ) -> None:
+        self._clock = clock
+        self._address = address
+        self._offload = offload
+        self._entropy = entropy
+        self._empty = empty or Fleet()
+        self._session = LeaderSession(address)
+        self._connection: Connection | None = None
+        """The session that listens."""
+        self.known: Contents | None = None
+        """What the database held a moment ago; None as long as it holds no fleet."""
+
+    def close(self) -> None:
+        """End the sessions."""
+        self._session.close()
+        self._disconnect()
+
+    async def take_over(self) -> PostgresStore | None:
+        """Follow the leader for a moment; return the store if this process leads now."""
+        return await self._offload.run(self._round)
+
+    def _round(self) -> PostgresStore | None:
+        try:
+            with self._address.errors(f"cannot follow {self._address.shown}"):
+                self._follow()
+            with suppress(InUseError):
+                self._session.open(wait_s=LOCK_NOW_S)
+            if self._session.lost:
+                return None
+            # The previous leader may have committed since.
+            with self._address.errors(f"cannot follow {self._address.shown}"):
+                self._follow(wait_s=0.0)
+            store = PostgresStore.lead(
+                self._clock,
+                self._address,
+                self._offload,
+                self._entropy,
+                self._session,
+                self._empty,
+                self.known,
+            )
+        except BaseException:
+            self.close()
+            raise
+        self._disconnect()
+        return store
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self.known = self._connection, None, None
+        if connection is not None:
+            connection.close()
+
+    def _follow(self, wait_s: float = LISTEN_S) -> None:
+        """Wait for commits, and apply those that were made."""
+        if self._connection is None:
+            self._connection = self._address.connect(STANDBY)
+        connection = self._connection
+        if self.known is None:
+            if stored_format(connection) == 0:
+                return
+            channel = commits_channel(read_state(connection).cluster)
+            # Before the fleet is read, so that no commit is missed.
+            connection.execute(f'LISTEN "{channel}"'.encode())
+            self.known = load(connection, self._empty)
+        for _ in connection.notifies(timeout=wait_s, stop_after=1):
+            pass
+        self._catch_up(connection, self.known)
+
+    def _catch_up(self, connection: Connection, known: Contents) -> None:
+        fleet, cursors = known[0], dict(known[1])
+        newest = read_state(connection).revision
+        while fleet.revision < newest:
+            rows = connection.execute(
+                "SELECT revision, body::text FROM commits WHERE revision > %s "
+                "ORDER BY revision LIMIT %s",
+                (fleet.revision, PAGE),
+            ).fetchall()
+            if not rows or rows[0][0] != fleet.revision + 1:
+                break
+            for _, body in rows:
+                change = _CHANGE.decode(body)
+                fleet = apply(fleet, change)
+                cursors.update(change.cursors)
+        if fleet.revision < newest or newest < known[0].revision:
+            # It has fallen too far behind, or the database was restored.
+            fleet, cursors = load(connection, self._empty)  # type: ignore[assignment]
+        self.known = fleet, cursors
+        connection.execute(
+            "SELECT set_config('application_name', %s, false)",
+            (f"navarch {STANDBY} at {fleet.revision}",),
+        )
+
+
+_CHANGE = msgspec.json.Decoder(Change)
