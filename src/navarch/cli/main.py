@@ -68,6 +68,9 @@ ENTRIES = {
     "token": entry("tokens:token", SETUP, "Create, rotate and revoke tokens."),
     "whoami": entry("tokens:whoami", SETUP, "Show who you are to the server, and your role."),
     "config": entry("config:config", SETUP, "Manage credentials, tokens and configuration."),
+    "store": entry(
+        "store:store", SETUP, "Check, back up and copy the state of a server.", extra="server"
+    ),
     "doctor": entry("doctor:doctor", SETUP, "Check this machine's set-up."),
     "completion": entry("completion:completion", SETUP, "Print a shell completion script."),
     "version": entry("completion:version", SETUP, "Show the version."),
