@@ -15,7 +15,7 @@ from navarch.sim.kernel.clock import InlineOffload, SeededEntropy
 from navarch.stores.sqlite import MARK, SqliteStore
 from navarch.testing.store_contract import NODE
 
-RESTORE = r"navarch\.db is damaged: .*Restore it from a backup"
+RESTORE = r"navarch\.db is damaged: .*restore a backup with `navarch store restore FILE`"
 
 
 def open_in(directory: Path, seed: str = "1") -> SqliteStore:

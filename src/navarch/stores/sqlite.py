@@ -529,10 +529,10 @@ def _is_damage(error: Exception) -> bool:
 
 def _damaged(directory: Path, why: str) -> StoreError:
     return StoreError(
-        f"{directory / DATABASE} is damaged: {why}. Restore it from a backup: remove "
-        f"{DATABASE}-wal and {DATABASE}-shm if they exist, copy the backup to {DATABASE}, and "
-        'start again; see "Backup and restore" in docs/guides/operations.md. A new cluster, '
-        "which leaves the machines of this one alone, needs another --data-dir"
+        f"{directory / DATABASE} is damaged: {why}. Move {DATABASE} and its -wal and -shm files to "
+        "another folder, restore a backup with `navarch store restore FILE`, and start again; see "
+        '"Backup and restore" in docs/guides/operations.md. A new cluster, which leaves the '
+        "machines of this one alone, needs another --data-dir"
     )
 
 
