@@ -251,7 +251,7 @@ def agent(
     )
     lease = _lease(dead_man_lease, dead_man_command)
     real = simulated is None
-    sys.exit(_run(identity, link, gpus, disk, notices, permissions, lease, real_gpus=real))
+    sys.exit(_run(identity, link, gpus, server, disk, notices, permissions, lease, real_gpus=real))
 
 
 def _place(provider: str, instance_type: str, region: str, zone: str) -> Offering | None:
@@ -287,6 +287,7 @@ def _run(
     identity: Identity,
     link: Link,
     gpus: EventSources,
+    server: str,
     disk: FolderDisk,
     notices: NoticeWatch | None,
     permissions: Permissions,
@@ -301,7 +302,7 @@ def _run(
         SystemEntropy(),
         link,
         gpus,
-        LinuxHost(),
+        LinuxHost(server=urlsplit(server).hostname or ""),
         disk,
         identity=identity,
         checks=standard_checks(),

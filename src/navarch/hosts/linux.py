@@ -4,6 +4,7 @@ import ctypes
 import platform
 import socket
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 from navarch.hosts.fabric_manager import read_fabric_manager
@@ -27,6 +28,10 @@ INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """The inode of the initial PID namespace, in which every process is visible."""
 
 
+ANYWHERE = "192.0.2.1"
+"""An address that is reserved for documentation: only the default route leads there."""
+
+
 class LinuxHost:
     """Reads `/proc`, `/sys` and the state of one systemd unit."""
 
@@ -39,13 +44,16 @@ class LinuxHost:
         *,
         systemctl: str = "systemctl",
         journalctl: str = "journalctl",
+        server: str = "",
     ) -> None:
+        """`server` is the host name or address of the control plane."""
         self._proc = proc
         self._sys = sys
         self._fstab = fstab
         self._systemd = systemd
         self._systemctl = systemctl
         self._journalctl = journalctl
+        self._server = server
 
     def boot_id(self) -> str:
         """Return the kernel's boot id."""
@@ -62,15 +70,11 @@ class LinuxHost:
     def internal_ip(self) -> str:
         """Return the source address of the default route.
 
-        Connecting a datagram socket sends nothing; it only makes the kernel choose. The address is
-        reserved for documentation.
+        A machine on a network of its own may have no such route: then it is the one of the route to
+        the control plane, if that is known by its address. A name may take long to resolve.
         """
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect(("192.0.2.1", 9))
-                return str(probe.getsockname()[0])
-            except OSError:
-                return ""
+        addresses = [ANYWHERE, self._server] if _is_address(self._server) else [ANYWHERE]
+        return next(filter(None, map(_source_address, addresses)), "")
 
     def cpu_times(self) -> CpuTimes:
         """Return CPU time since boot."""
@@ -263,3 +267,25 @@ class _Timex(ctypes.Structure):
         ("status", ctypes.c_int),
         ("rest", ctypes.c_byte * 256),
     )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _source_address(target: str) -> str:
+    """Return the address from which this machine would send to `target`; empty without a route.
+
+    Connecting a datagram socket sends nothing; it only makes the kernel choose.
+    """
+    family = socket.AF_INET6 if ":" in target else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return ""

@@ -1,5 +1,9 @@
 """Readings of a Linux host."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +60,37 @@ def test_this_machine_can_be_read() -> None:
     assert host.hostname()
     assert host.cpu_times().total > 0
     assert host.memory().total_bytes > host.memory().available_bytes > 0
+
+
+PRINT_ADDRESS = """
+import sys
+from navarch.hosts.linux import LinuxHost
+print(LinuxHost(server=sys.argv[1]).internal_ip())
+"""
+
+
+def address_in_a_namespace(setup: str, server: str) -> str:
+    """Return the address that a machine with these links and routes reports."""
+    script = f'ip link add br0 type bridge; ip link set br0 up; {setup}; exec "$@"'
+    print_address = [sys.executable, "-c", PRINT_ADDRESS, server]
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-ec", script, "sh", *print_address],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.skipif(shutil.which("ip") is None, reason="there is no ip here (Debian: iproute2)")
+def test_a_machine_without_a_default_route_has_the_address_of_its_route_to_the_server() -> None:
+    private = "ip address add 10.9.0.5/24 dev br0; ip address add 10.8.0.5/24 dev br0"
+    routed = f"{private}; ip route add default via 10.8.0.1"
+    assert address_in_a_namespace(private, "10.9.0.1") == "10.9.0.5"
+    assert address_in_a_namespace(private, "10.7.0.1") == ""
+    assert address_in_a_namespace(private, "server.example") == ""
+    assert address_in_a_namespace(routed, "10.9.0.1") == "10.8.0.5"
 
 
 def test_an_unreadable_machine_has_zero_metrics(tmp_path: Path) -> None:
