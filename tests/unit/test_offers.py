@@ -19,7 +19,7 @@ from navarch.core.machine_setup import MachineSetup
 from navarch.core.records import evolve
 from navarch.ports.api import Capacity, Offer, PoolSpec
 from navarch.service.offers import filter_offers, plan_capacity
-from navarch.service.specs import OnSale, check_on_sale
+from navarch.service.specs import OnSale, check_on_sale, with_prices
 from navarch.testing.worlds import a_pool
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -432,3 +432,30 @@ def test_regions_of_lambda_without_stock_are_known() -> None:
     check_on_sale(a_spec(evolve(at, region="us-midwest-1")), [], on_sale_at(account))
     with pytest.raises(InvalidError, match="unknown region 'us-wset-1'; work has us-west-1"):
         check_on_sale(a_spec(evolve(at, region="us-wset-1")), [], on_sale_at(account))
+
+
+def test_an_offering_without_a_price_gets_the_one_that_the_provider_lists() -> None:
+    sold = on_sale_at(AT_WORK)
+    listed = next(x for x in sold[ProviderName("work")].offerings if x.price_per_hour)
+    bare = evolve(listed, price_per_hour=Decimal(0), gpu_type="", zone="")
+    spec = with_prices(a_spec(bare), None, sold)
+    assert spec.offerings[0].price_per_hour == listed.price_per_hour
+    assert spec.offerings[0].gpu_type == listed.gpu_type
+    for other in (
+        evolve(bare, region="elsewhere"),
+        evolve(bare, spot=not bare.spot, zone="z"),
+        evolve(bare, reservation="r-1"),
+        evolve(bare, instance_type="other"),
+    ):
+        assert with_prices(a_spec(other), None, sold).offerings == (other,)
+
+
+def test_a_pool_keeps_its_prices() -> None:
+    sold = on_sale_at(AT_WORK)
+    listed = next(x for x in sold[ProviderName("work")].offerings if x.price_per_hour)
+    bare = evolve(listed, price_per_hour=Decimal(0))
+    paid = evolve(listed, price_per_hour=Decimal("1.50"))
+    before = a_pool(offerings=(paid,))
+    assert with_prices(a_spec(bare), before, sold).offerings == (paid,)
+    given = evolve(listed, price_per_hour=Decimal("2.00"))
+    assert with_prices(a_spec(given), before, sold).offerings == (given,)

@@ -121,13 +121,17 @@ class OfferCatalog:
     def _describe(self, account: Account, offerings: Sequence[Offering]) -> OnSale:
         if account.name not in self._lists:
             is_complete = account.list_offerings is None
-            return OnSale(instance_types=account.instance_types if is_complete else frozenset())
+            return OnSale(
+                instance_types=account.instance_types if is_complete else frozenset(),
+                offerings=offerings,
+            )
         catalogued = {x.instance_type for x in all_machines() if x.provider == account.type}
         return OnSale(
             instance_types=account.instance_types.union(
                 catalogued, (offering.instance_type for offering in offerings)
             ),
             regions=account.regions.union(offering.region for offering in offerings) - {""},
+            offerings=offerings,
         )
 
     async def _at(self, account: Account) -> list[Offer]:

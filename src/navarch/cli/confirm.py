@@ -44,7 +44,9 @@ def _ask(nodes: Sequence[NodeView], question: str) -> None:
         echo(f"  and {len(staying) - NAMES_MAX} more", err=True)
     gpus = sum(node.gpus for node in staying)
     cost = sum((node.price_per_hour for node in staying), Decimal(0))
-    total = f"{count(len(staying), 'node')} with {count(gpus, 'GPU')}, {price(cost)}/h"
+    unknown = sum(node.instance is not None and not node.price_per_hour for node in staying)
+    more = f", and {count(unknown, 'machine')} at an unknown price" if unknown else ""
+    total = f"{count(len(staying), 'node')} with {count(gpus, 'GPU')}, {price(cost)}/h{more}"
     echo(f"This drains and terminates {total}.", err=True)
     click.confirm(question, abort=True, err=True)
 

@@ -78,6 +78,7 @@ from navarch.service.specs import (
     check_strategy,
     comes_up_differently,
     pool_from,
+    with_prices,
 )
 from navarch.service.views import (
     count_by_status,
@@ -296,7 +297,9 @@ class FleetService:
         # Of a pool of the configuration file, the file decides what it buys.
         if self._on_sale is not None and not self._is_configured(spec.name):
             on_sale = await self._on_sale()
-            check_on_sale(spec, self._store.fleet().pools.values(), on_sale)
+            pools = self._store.fleet().pools
+            check_on_sale(spec, pools.values(), on_sale)
+            spec = with_prices(spec, pools.get(spec.name), on_sale)
         fleet = self._store.fleet()
         before = fleet.pools.get(spec.name)
         if self._team and "team" not in spec.labels:

@@ -1,8 +1,8 @@
 """Specifications of pools: validation, and conversion to records."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
 
@@ -25,6 +25,7 @@ from navarch.core.launch import Offering
 from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.machine_setup import AgentStart
 from navarch.core.pool import Pool, is_pool_name
+from navarch.core.records import evolve
 from navarch.core.recovery import Remediation
 from navarch.health.conditions import TIMES_MAX
 from navarch.ports.api import PoolSpec
@@ -140,6 +141,8 @@ class OnSale:
 
     instance_types: frozenset[str] = frozenset()
     regions: frozenset[str] = frozenset()
+    offerings: Sequence[Offering] = ()
+    """The same with prices."""
 
 
 def check_on_sale(
@@ -166,6 +169,43 @@ def check_on_sale(
             regions = sold.regions.union(each.region for each in here)
             if offering.region not in regions:
                 raise InvalidError(_unknown("region", offering.region, regions, f"{at} has"))
+
+
+def with_prices(
+    spec: PoolSpec, before: Pool | None, on_sale: Mapping[ProviderName, OnSale]
+) -> PoolSpec:
+    """Return `spec` with the prices that its offerings have at present, where it gives none.
+
+    A pool keeps the prices that it has.
+    """
+    stored = before.offerings if before is not None else ()
+    return replace(
+        spec,
+        offerings=tuple(
+            offering
+            if offering.price_per_hour or offering.reservation
+            else _priced(offering, [*stored, *on_sale.get(offering.provider, OnSale()).offerings])
+            for offering in spec.offerings
+        ),
+    )
+
+
+def _priced(offering: Offering, known: Iterable[Offering]) -> Offering:
+    """Return `offering` with the price of the first known one that is the same machine there."""
+    for other in known:
+        kind = (offering.provider, offering.instance_type, offering.spot)
+        is_same = (other.provider, other.instance_type, other.spot, other.reservation) == (
+            *kind,
+            "",
+        )
+        is_there = all(
+            not ours or not theirs or ours == theirs
+            for ours, theirs in ((offering.region, other.region), (offering.zone, other.zone))
+        )
+        if is_same and is_there and other.price_per_hour:
+            model = offering.gpu_type or other.gpu_type
+            return evolve(offering, price_per_hour=other.price_per_hour, gpu_type=model)
+    return offering
 
 
 NAMES_SHOWN = 12

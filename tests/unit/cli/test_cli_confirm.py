@@ -1,13 +1,18 @@
 """Commands that terminate machines ask on a terminal, and show what they terminate."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from cli_fleet import FleetCli, running_fleet
 from click.testing import Result
 
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Phase
+from navarch.core.records import evolve
+from navarch.sim.kernel.loop import EPOCH
 
 LINE = "demo-0: h100-8x at sim in r1, active, healthy"
 SUM = "This drains and terminates 2 nodes with 16 GPUs, $196.64/h."
@@ -70,3 +75,19 @@ def test_a_script_is_not_asked() -> None:
     with running_fleet() as fleet:
         fleet.run("up --gpus 8 --type h100 --name demo --wait")
         assert fleet.run("down demo").stdout == "Pool demo is gone\n"
+
+
+def test_a_machine_without_a_known_price_is_named() -> None:
+    with running_fleet() as fleet:
+        fleet.run("up --gpus 16 --type h100 --name demo --wait")
+        store = fleet.world.store
+        node = store.fleet().nodes[NodeId("demo-0")]
+        assert node.launch is not None
+        free = evolve(node, launch=evolve(node.launch, price_per_hour=Decimal(0)))
+        event = Event(at=EPOCH, about=about("node", node.id), kind="node.test", reason="for a test")
+        change = Change(nodes=[free], events=[event])
+        fleet.runner.run(store.commit(change, based_on=store.fleet().revision))
+        refused = typed(fleet, "down demo", "n\n")
+
+    total = "2 nodes with 16 GPUs, $98.32/h, and 1 machine at an unknown price."
+    assert f"This drains and terminates {total}" in refused.stderr
