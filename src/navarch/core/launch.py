@@ -139,6 +139,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The team that pays, taken from the pool at the time of the request."""
     setup_digest: str | None = msgspec.field(default=None, name="told")
     """The digest `Pool.setup_digest` at the time of the request; None: not recorded."""
+    request: str = ""
+    """The digest `Pool.request_digest` at the time of the request; empty: not recorded."""
     gang: Gang | None = None
     """The gang it belongs to: the machine must be in the block of the gang."""
     zones: tuple[str, ...] = ()

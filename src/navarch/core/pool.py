@@ -102,6 +102,15 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
     @property
+    def request_digest(self) -> str:
+        """A digest of what a launch requests besides the kind of machine and its place.
+
+        A provider that rejects it for one pool may accept the request of another.
+        """
+        requested = (self.ssh_keys, sorted(self.labels.items()), self.user_data, self.setup)
+        return hashlib.sha256(msgspec.json.encode(requested)).hexdigest()[:16]
+
+    @property
     def team(self) -> str:
         """The team that pays for it: the label `team`."""
         return self.labels.get("team", "")

@@ -258,6 +258,7 @@ class _Launches:
             asked_at=self.now,
             price_per_hour=offering.price_per_hour,
             setup_digest=self.pool.setup_digest,
+            request=self.pool.request_digest,
             gang=gang,
             zones=zones,
         )

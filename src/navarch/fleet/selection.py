@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from operator import attrgetter
@@ -50,12 +50,15 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     """Other zones in which its machine may start."""
     alone: bool = False
     """Whether its call is for one machine at any provider."""
+    request: str = ""
+    """The digest of what else it requests."""
 
     @property
     def parts(self) -> set[Scope]:
         """The parts of the market that it tries."""
         gang = self.gang.nodes if self.gang else 0
-        return {x for place in in_zones(self.offering, self.zones) for x in scopes(place, gang)}
+        places = in_zones(self.offering, self.zones)
+        return {x for place in places for x in scopes(place, gang, self.request)}
 
 
 Reservation = tuple[ProviderName, str]
@@ -159,6 +162,8 @@ class Market:
         self._alone = alone
         self._room: dict[tuple[PoolName, Offering], int] = {}
         """How many more machines the last call of a pool at an offering can take."""
+        self._requests: dict[PoolName, str] = {}
+        """The digest of what the launches of each pool request."""
         self._taken: list[Take] = []
         self._reserved: defaultdict[Reservation, int] = defaultdict(int, reserved or {})
         self.turned_away: dict[PoolName, Obstacle] = {}
@@ -243,7 +248,7 @@ class Market:
         bars = {x: self._bar(pool, x, 0, None, NONE_QUARANTINED) for x in pool.offerings}
         for row in self._rows(pool, scheduler, {}, bars, 0, NONE_QUARANTINED):
             offering = row.option.offering
-            closures = self._stockouts.against(offering, self._now)
+            closures = self._closures(pool, offering)
             doubtful = scopes(offering)[0] in quarantined or any(x.strikes for _, x in closures)
             if row.bar is None and not doubtful:
                 return offering
@@ -256,7 +261,7 @@ class Market:
         """
         moments = []
         for offering in pool.offerings:
-            closures = self._stockouts.against(offering, self._now, pool.gang)
+            closures = self._closures(pool, offering, pool.gang)
             until = max((self._tried_again_at(scope, x) for scope, x in closures), default=None)
             if until is not None and until > self._now:
                 moments.append(until)
@@ -284,7 +289,7 @@ class Market:
             )
             score, fault = _score(scheduler, option)
             place = quarantined.get(scopes(offering)[0])
-            closures = self._stockouts.against(offering, self._now, gang)
+            closures = self._closures(pool, offering, gang)
             row = Row(
                 option=option,
                 score=score,
@@ -306,6 +311,14 @@ class Market:
                 row.option.position,
             ),
         )
+
+    def _closures(
+        self, pool: Pool, offering: Offering, gang: int = 0
+    ) -> Iterator[tuple[Scope, Closure]]:
+        """Yield the closures that apply to a launch of `pool`."""
+        if pool.name not in self._requests:
+            self._requests[pool.name] = pool.request_digest
+        return self._stockouts.against(offering, self._now, gang, self._requests[pool.name])
 
     def _veto(self, proposal: ProposedLaunch, machines: int) -> str | None:
         """Return why that many machines cannot be bought: a veto, or a used up reservation."""
@@ -333,7 +346,7 @@ class Market:
         quarantined: Mapping[Scope, QuarantinedOffering],
     ) -> str | None:
         """Return the obstacle to buying this offering for `pool`, if there is one."""
-        for scope, closure in self._stockouts.against(offering, self._now, gang):
+        for scope, closure in self._closures(pool, offering, gang):
             opens_at = closure.opens_at(self._crowd)
             if self._now < opens_at:
                 return f"closed until {opens_at:%H:%M:%S}: {closure.reason}"
@@ -390,7 +403,7 @@ class Market:
         offering = proposal.offering
         if other == offering or not other.zone or evolve(other, zone=offering.zone) != offering:
             return False
-        closures = self._stockouts.against(other, self._now)
+        closures = self._closures(proposal.pool, other)
         if any(closure.refusal is not Refusal.CAPACITY for _, closure in closures):
             return False
         return self._forbidden(evolve(proposal, offering=other), 1, quarantined) is None
@@ -404,7 +417,7 @@ class Market:
             closures = {
                 scope: closure.since
                 for offering in offerings
-                for scope, closure in self._stockouts.against(offering, self._now, gang)
+                for scope, closure in self._closures(pool, offering, gang)
             }
             for scope, since in closures.items():
                 self._probes[scope] = self._probing(scope, since) + 1

@@ -69,6 +69,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     reservation: str | None = None
     gang: int | None = None
     """For gangs of this many machines only."""
+    request: str = ""
+    """For pools with this `Pool.request_digest` only; empty: for all."""
 
     def __str__(self) -> str:
         if self.instance_type is None:
@@ -79,10 +81,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=4096)
-def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
+def scopes(offering: Offering, gang: int = 0, request: str = "") -> tuple[Scope, ...]:
     """Return the parts of the market that contain `offering`, narrowest first.
 
-    `gang` is the number of machines requested together; 0 for a single machine.
+    `gang` is the number of machines requested together; 0 for a single machine. `request` is the
+    digest of what else the pool requests.
     """
     # Quotas for spot machines are kept apart from the others by every cloud that has both, and
     # a reservation is its own quota.
@@ -95,10 +98,11 @@ def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
     region = evolve(account, region=offering.region)
     narrow = evolve(region, zone=offering.zone)
     wide = (narrow, region, account, Scope(provider=offering.provider))
-    return (evolve(narrow, gang=gang), *wide) if gang else wide
+    own = (evolve(narrow, request=request),) if request else ()
+    return (evolve(narrow, gang=gang), *own, *wide) if gang else (*own, *wide)
 
 
-def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
+def closed_by(offering: Offering, refusal: Refusal, gang: int = 0, request: str = "") -> Scope:
     """Return how much of the market a refusal of `offering` closes."""
     narrow, region, account, provider = scopes(offering)
     match refusal:
@@ -110,6 +114,9 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
             return provider
         case Refusal.BLOCK:
             return evolve(narrow, gang=gang)
+        case Refusal.REJECTED:
+            # Keys, image or user data of one pool may be wrong: others can still buy there.
+            return evolve(narrow, request=request)
         case _:
             return narrow
 
@@ -188,9 +195,10 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
         asked_at: datetime,
         now: datetime,
         gang: int = 0,
+        request: str = "",
     ) -> "Stockouts":
         """Return the stockouts after `offering` was refused to a launch of `asked_at`."""
-        scope = closed_by(offering, refusal, gang)
+        scope = closed_by(offering, refusal, gang, request)
         closures = self._kept(now)
         before = closures.get(scope)
         tallies = self._tallied(offering, now, refused=1.0)
@@ -209,13 +217,15 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
         )
         return evolve(self, closures={**closures, scope: closure}, tallies=tallies)
 
-    def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
+    def after_sale(
+        self, offering: Offering, *, asked_at: datetime, now: datetime, request: str = ""
+    ) -> "Stockouts":
         """Return the stockouts after `offering` was sold to a launch of `asked_at`."""
         tallies = self._tallied(offering, now, sold=1.0)
         if not self.closures:
             return evolve(self, tallies=tallies)
         closures = self._kept(now)
-        for scope in scopes(offering):
+        for scope in scopes(offering, request=request):
             before = closures.get(scope)
             if before is None or asked_at < before.since:
                 continue
@@ -232,10 +242,10 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
         return evolve(self, closures={s: c for s, c in self.closures.items() if s != scope})
 
     def against(
-        self, offering: Offering, now: datetime, gang: int = 0
+        self, offering: Offering, now: datetime, gang: int = 0, request: str = ""
     ) -> Iterator[tuple[Scope, Closure]]:
         """Yield the closures that apply to `offering`, whether closed or half open."""
-        for scope in scopes(offering, gang):
+        for scope in scopes(offering, gang, request):
             closure = self.closures.get(scope)
             if closure is not None and now < closure.forgotten_at:
                 yield scope, closure
@@ -261,7 +271,7 @@ class Stockouts(msgspec.Struct, frozen=True, kw_only=True):
 def refusal_facts(launch: Launch) -> Mapping[str, str]:
     """Return the facts that the journal keeps of a refused launch."""
     assert launch.refusal is not None, launch.token
-    facts = closure_facts(launch.offering, launch.refusal, launch.asked_at)
+    facts = closure_facts(launch.offering, launch.refusal, launch.asked_at, request=launch.request)
     if launch.zones:
         facts["zones"] = " ".join(launch.zones)
     # A full block is no evidence about an offering if the gang has a machine there.
@@ -269,7 +279,7 @@ def refusal_facts(launch: Launch) -> Mapping[str, str]:
 
 
 def closure_facts(
-    offering: Offering, refusal: Refusal, asked_at: datetime, gang: int = 0
+    offering: Offering, refusal: Refusal, asked_at: datetime, gang: int = 0, request: str = ""
 ) -> dict[str, str]:
     """Return the facts that the journal keeps of a refusal, from which its closure is rebuilt."""
     return {
@@ -282,6 +292,7 @@ def closure_facts(
         "reservation": offering.reservation,
         "asked_at": asked_at.isoformat(),
         **({"gang_nodes": str(gang)} if gang else {}),
+        **({"request": request} if refusal is Refusal.REJECTED and request else {}),
     }
 
 
@@ -325,5 +336,6 @@ def after_event(stockouts: Stockouts, event: Event) -> Stockouts:
             asked_at=datetime.fromisoformat(facts["asked_at"]),
             now=event.at,
             gang=int(facts.get("gang_nodes", "0")),
+            request=facts.get("request", ""),
         )
     return stockouts

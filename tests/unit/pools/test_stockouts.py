@@ -4,14 +4,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from navarch.core.errors import RejectedError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import HUMAN_PAUSE, Offering, Refusal
+from navarch.core.node import Phase
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
+from navarch.fleet import launching
 from navarch.fleet.selection import PROBE_PATIENCE, Market, UnderWay
-from navarch.fleet.stockouts import QUIET, Stockouts
+from navarch.fleet.stockouts import QUIET, Stockouts, stockouts_from_journal
 from navarch.provision import FirstAvailable
-from navarch.testing.worlds import H100, NOW, a_pool
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 A = evolve(H100, zone="a")
 B = evolve(H100, zone="b")
@@ -60,6 +63,39 @@ def test_the_type_of_a_refusal_determines_what_it_closes(
     refusal: Refusal, still_open: list[Offering]
 ) -> None:
     assert open_offerings(refused(A, refusal)) == still_open
+
+
+def test_an_invalid_request_of_one_pool_closes_nothing_for_others() -> None:
+    wrong = a_pool("wrong", size=1, offerings=(A,))
+    right = evolve(wrong, ssh_keys=("laptop",))
+    known = Stockouts().after_refusal(
+        A, Refusal.REJECTED, "no key", asked_at=NOW, now=NOW, request=wrong.request_digest
+    )
+    assert choose(Market(known, now=NOW), wrong) is None
+    assert choose(Market(known, now=NOW), right) == A, "also once the pool is corrected"
+
+    later = NOW + HUMAN_PAUSE
+    trying = [UnderWay(offering=A, asked_at=later, request=wrong.request_digest)]
+    assert choose(Market(known, now=later), wrong) == A
+    assert choose(Market(known, now=later, under_way=trying), wrong) is None
+    sold = known.after_sale(A, asked_at=later, now=later, request=right.request_digest)
+    assert choose(Market(sold, now=NOW), wrong) is None
+    sold = known.after_sale(A, asked_at=later, now=later, request=wrong.request_digest)
+    assert choose(Market(sold, now=NOW), wrong) == A
+
+
+def test_the_journal_remembers_whose_request_was_invalid() -> None:
+    wrong = a_pool("wrong", size=1, offerings=(A,))
+    right = evolve(wrong, ssh_keys=("laptop",))
+    node = a_node("wrong-0", "wrong", phase=Phase.REQUESTED)
+    assert node.launch is not None
+    launch = evolve(node.launch, offering=A, request=wrong.request_digest)
+    error = RejectedError("no key")
+    change = launching.refused(evolve(node, launch=launch), launch.token, error, now=NOW)
+    assert change is not None
+    known = stockouts_from_journal(change.events)
+    assert choose(Market(known, now=NOW), wrong) is None
+    assert choose(Market(known, now=NOW), right) == A
 
 
 def test_the_next_offering_is_tried_at_once() -> None:

@@ -98,7 +98,7 @@ class StockoutMemory:
         if self._stockouts is None:
             return None
         now = self._clock.now()
-        for _, closure in self._stockouts.against(launch.offering, now):
+        for _, closure in self._stockouts.against(launch.offering, now, request=launch.request):
             if launch.asked_at < closure.since and now < closure.until:
                 return closure.reason
         return None
@@ -135,6 +135,7 @@ class StockoutMemory:
                 asked_at=launch.asked_at,
                 gang=launch.gang,
                 alone=self._is_alone(launch),
+                request=launch.request,
             )
         if launch.offering.reservation:
             self._reserved[node.id] = (launch.offering.provider, launch.offering.reservation)
@@ -159,6 +160,7 @@ class StockoutMemory:
                         launch.refused or "",
                         asked_at=launch.asked_at,
                         now=launch.refused_at,
+                        request=launch.request,
                     )
         for event in committed.change.events:
             if event.kind == "gang.given_up":
@@ -169,7 +171,10 @@ class StockoutMemory:
                 continue
             if sold.instance is not None and not (before and before.instance):
                 stockouts = stockouts.after_sale(
-                    sold.offering, asked_at=sold.asked_at, now=self._clock.now()
+                    sold.offering,
+                    asked_at=sold.asked_at,
+                    now=self._clock.now(),
+                    request=sold.request,
                 )
             if before is not None and before.waiting and not node.waiting and node.gang:
                 stockouts = stockouts.after_gang(node.gang.offering, node.gang.nodes)
