@@ -26,6 +26,7 @@ from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity, machine_key
 from navarch.agent.spool.disk import DiskError, FolderDisk
 from navarch.agent.transport import LINKS, LinkFactory, http_link, open_link
+from navarch.cli.errors import needs_extra
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
@@ -409,9 +410,7 @@ def _grpc_link(server: str, token: Callable[[], str | None], files: TlsPaths | N
     try:
         module = importlib.import_module("navarch.client.grpc_link")
     except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"grpc:// needs {error.name}; install it with: pip install 'navarch[server]'"
-        ) from error
+        raise click.ClickException(needs_extra("grpc://", error, "server")) from error
     link: Link = module.grpc_link(server, token, files)
     return link
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import click
 
-from navarch.cli.errors import CommandError
+from navarch.cli.errors import CommandError, needs_extra
 from navarch.cli.options import GLOBAL_OPTIONS
 
 HINT = "Global options: -s/--server, -o/--output, --timeout, --insecure, --no-color."
@@ -93,10 +93,7 @@ class Entry:
         try:
             module = importlib.import_module(self.module)
         except ModuleNotFoundError as error:
-            raise CommandError(
-                f"`navarch {name}` needs the extra {self.extra} (the Python package {error.name} "
-                f"is not installed); run: pip install 'navarch[{self.extra}]'"
-            ) from error
+            raise CommandError(needs_extra(f"`navarch {name}`", error, self.extra)) from error
         command: click.Command = getattr(module, self.attribute)
         return command
 

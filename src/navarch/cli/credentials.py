@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from navarch.cli.errors import NOT_ALLOWED, UNREACHABLE, CommandError
+from navarch.cli.errors import NOT_ALLOWED, UNREACHABLE, CommandError, needs_extra
 from navarch.core.errors import CredentialError, TransientError
 from navarch.http.blocking import request
 from navarch.http.message import HttpError
@@ -210,7 +210,4 @@ def _get(url: str, token: str, cloud: str) -> Mapping[str, Any]:
 
 
 def _missing(error: ModuleNotFoundError, extra: str) -> CommandError:
-    return CommandError(
-        f"checking credentials needs {error.name}; run: pip install 'navarch[{extra}]', "
-        "or pass --no-check"
-    )
+    return CommandError(f"{needs_extra('the check', error, extra)}, or pass --no-check")

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from navarch.cli.errors import CommandError
+from navarch.cli.errors import CommandError, needs_extra
 from navarch.clock import SystemClock
 from navarch.core.machine_setup import is_public_key
 from navarch.ports.api import FleetApi
@@ -73,9 +73,7 @@ async def connect(target: Target) -> AsyncIterator[FleetApi]:
         )
     except ModuleNotFoundError as error:
         # A light install has no gRPC, for example.
-        raise CommandError(
-            f"talking to {target.url} needs {error.name}; run: pip install 'navarch[server]'"
-        ) from error
+        raise CommandError(needs_extra("this command", error, "server")) from error
     try:
         yield fleet
     finally:

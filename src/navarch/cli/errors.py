@@ -96,9 +96,10 @@ def describe_error(error: BaseException) -> ErrorReport:
         if rule is not None:
             message = "\n".join(map(safe, str(error).splitlines())) if rule.lines else text
             return ErrorReport(message=rule.prefix + message, code=rule.code, remedy=rule.remedy)
-    missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
-    if missing and not missing.startswith("navarch"):
-        return _missing_package(missing)
+    if isinstance(error, ModuleNotFoundError):
+        missing = error.name or "navarch"
+        if not missing.startswith("navarch"):
+            return _missing_package(error, missing)
     if isinstance(error, NavarchError | OSError):
         return ErrorReport(message=text or type(error).__name__, code=FAILED)
     return ErrorReport(
@@ -112,13 +113,22 @@ EXTRAS = {"asyncssh": "ssh", "botocore": "aws", "google.cloud": "gcp", "rich": "
 """The extra that installs an optional package; packages that are not listed are in `server`."""
 
 
-def _missing_package(name: str) -> ErrorReport:
-    extra = next((extra for top, extra in EXTRAS.items() if name.startswith(top)), "server")
-    return ErrorReport(
-        message=f"the Python package {name} is not installed",
-        code=FAILED,
-        remedy=f"run: pip install 'navarch[{extra}]'",
+PACKAGES = {"google": "protobuf", "google.protobuf": "protobuf", "yaml": "PyYAML"}
+"""The packages with other names than what is imported."""
+
+
+def needs_extra(what: str, error: ModuleNotFoundError, extra: str) -> str:
+    """Return that `what` needs an extra, with the missing package and the remedy."""
+    package = PACKAGES.get(error.name or "", error.name)
+    return (
+        f"{what} needs the extra {extra} (the Python package {package} is not installed); "
+        f"run: pip install 'navarch[{extra}]'"
     )
+
+
+def _missing_package(error: ModuleNotFoundError, name: str) -> ErrorReport:
+    extra = next((extra for top, extra in EXTRAS.items() if name.startswith(top)), "server")
+    return ErrorReport(message=needs_extra("this command", error, extra), code=FAILED)
 
 
 def first_cause(error: BaseException) -> BaseException:
