@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 .PHONY: help setup serve proto check format test test-all mutants release same-trace count-walk clean \
-	bench-agent bench-control bench-governor bench-health bench-ingest bench-journal bench-kernel-line \
+	bench-agent bench-attack bench-control bench-governor bench-health bench-ingest bench-journal bench-kernel-line \
 	bench-llama bench-metrics bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-storms bench-xid
 
 help: ## list the targets
@@ -56,6 +56,9 @@ same-trace: setup ## one seed gives one trace on every Python; PYTHONS="python3.
 	@set -e; others=; for python in $(PYTHONS); do venv=.venv-$$(basename $$python); \
 	  scripts/make-venv $$python $$venv; others=$$others:$$venv/bin/python; done; \
 	NAVARCH_OTHER_PYTHONS=$$others $(BIN)/pytest -q tests/sim/test_determinism.py $(ARGS)
+
+bench-attack: setup ## the worst stall of a real server under each attack, and its restart after them, as JSON
+	$(BIN)/python -m bench.attack $(ARGS)
 
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)

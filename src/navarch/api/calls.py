@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from navarch.api.http.exchange import Refusal
+from navarch.api.large_requests import Turnstile
 from navarch.api.logins import FailedLogins
 from navarch.ports.clock import Clock
 from navarch.ports.metrics import Metrics
@@ -38,6 +39,7 @@ class ApiMetrics:
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock = clock
         self.logins = FailedLogins(clock, metrics)
+        self.large = Turnstile(clock)
         for protocol in (HTTP, GRPC):
             self.logins.begin(protocol)
         self._results = metrics.counter(

@@ -133,6 +133,7 @@ class AgentCalls:
     ) -> AsyncIterator[bytes]:
         del context
         async for body in messages:
+            await self._metrics.large.enter(len(body))
             yield (await self._answer(body)).SerializeToString()
 
     async def _answer(self, body: bytes) -> pb.ControlMessage:

@@ -146,6 +146,7 @@ def guarded(call: str, answer: Callable[[bytes], Awaitable[bytes]], metrics: Api
         try:
             with metrics.measure(GRPC, method):
                 async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
+                    await metrics.large.enter(len(body))
                     return await answer(body)
         except Exception as error:  # noqa: BLE001 - reported, and logged if internal
             code, text = refusal(call, error)

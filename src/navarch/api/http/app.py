@@ -274,7 +274,9 @@ class HttpApp:
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         peer = peer_name(_address(scope))
         size_max = self._body_bytes_max
-        return await read_body(receive, size_max=size_max, room=self._bodies, peer=peer)
+        body = await read_body(receive, size_max=size_max, room=self._bodies, peer=peer)
+        await self._calls.large.enter(len(body))
+        return body
 
     def _send_bundle(self, method: str, sha256: str) -> Reply:
         _only_get(method)
