@@ -16,7 +16,7 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.records import evolve
 from navarch.fleet.plan import Plan, Request, Retire, RetryLaunch, check_plans
-from navarch.fleet.planner import plan_pool
+from navarch.fleet.planner import REQUESTS_PER_ROUND, plan_pool
 from navarch.fleet.pool_index import SteadyNodes
 from navarch.fleet.selection import Market, ProposedLaunch
 from navarch.fleet.stockouts import Stockouts
@@ -44,6 +44,19 @@ def test_an_empty_pool_is_filled_to_its_minimum() -> None:
 
 def test_a_pool_is_filled_to_the_requested_size() -> None:
     assert len(requested(a_pool(size=2, nodes_max=9, nodes_wanted=7))) == 7
+
+
+def test_a_large_pool_is_requested_in_rounds_that_follow_at_once() -> None:
+    pool = a_pool(size=0, nodes_max=10_000, nodes_wanted=2 * REQUESTS_PER_ROUND + 1)
+    nodes: list[Node] = []
+    rounds = []
+    while names := requested(pool, nodes):
+        rounds.append(len(names))
+        wake_at = plan(pool, nodes).wake_at
+        assert (wake_at == NOW) == (sum(rounds) < pool.target)
+        nodes += [a_node(name, phase=Phase.REQUESTED) for name in names]
+        pool = evolve(pool, next_index=pool.next_index + len(names))
+    assert rounds == [REQUESTS_PER_ROUND, REQUESTS_PER_ROUND, 1]
 
 
 def test_a_requested_size_is_limited_to_the_maximum() -> None:

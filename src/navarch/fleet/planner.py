@@ -30,6 +30,11 @@ LOOK_AGAIN = timedelta(seconds=30)
 """How often to query a closed market: it may open without a known date."""
 
 
+REQUESTS_PER_ROUND = 250
+"""The most nodes that one round requests for a pool; the next round follows at once. Heartbeats and
+calls are answered between two rounds."""
+
+
 def plan_pool(
     pool: Pool,
     nodes: Iterable[Node],
@@ -48,9 +53,9 @@ def plan_pool(
 ) -> Plan:
     """Return the actions that bring `pool` closer to its size.
 
-    Every machine that may exist counts towards the maximum; only nodes that are meant to stay count
-    towards the size. Nothing is requested while the market is closed; once it opens, the nodes that
-    have waited longest come first. A pool above the limit is paused and stays as it is.
+    Machines that may exist count towards the maximum; only nodes that are meant to stay towards the
+    size. Nothing is requested while the market is closed; once it opens, the nodes that waited
+    longest come first. A pool above the limit is paused.
 
     `surveyed` lists the providers that report where their machines are, `loads` returns how busy
     nodes are, `breaker` limits purchases, `quarantined` lists offerings at which machines did not
@@ -78,6 +83,7 @@ def plan_pool(
         grown = list(_grow_gangs(pool, known, removals, room, launches))
     else:
         grown = list(_grow(pool, known, missing, room, launches))
+    more = min(missing, room) > len(grown) >= REQUESTS_PER_ROUND
     market.expect(pool.name, max(wanted - len(grown) - len(retried), 0))
     grown += _succeed(pool, known, removals, room, len(grown), replacements, launches)
     reason = breaker.reason if breaker is not None and breaker.pauses else None
@@ -86,8 +92,9 @@ def plan_pool(
     actions += [*removals.late, *gangs.release, *gangs.abandon, *gangs.retire]
     actions += [*grown, *removals.surplus, *retried]
     actions += [each for each in replacements.closures if each.node not in removals.nodes]
-    moments = (_wake_at(pool, kept, boots, now), launches.look_again_at(), gangs.wake_at)
-    return Plan(pool=pool.name, actions=tuple(actions), wake_at=_first(*moments, steady.late_at))
+    later = (_wake_at(pool, kept, boots, now), launches.look_again_at(), gangs.wake_at)
+    wake_at = now if more else _first(*later, steady.late_at)
+    return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +293,7 @@ def _grow(
     if missing <= 0:
         return
     unreplaced = _unreplaced(pool, known)
-    for extra in range(min(missing, room)):
+    for extra in range(min(missing, room, REQUESTS_PER_ROUND)):
         lost = next(unreplaced, None)
         found = launches.launch(pool.node_id(pool.next_index + extra), lost)
         if found is None:
