@@ -53,7 +53,7 @@ def plan_pool(
 ) -> Plan:
     """Return the actions that bring `pool` closer to its size.
 
-    Machines that may exist count towards the maximum; only nodes that are meant to stay towards the
+    Machines that may exist count towards the maximum, nodes that are meant to stay towards the
     size. Nothing is requested while the market is closed; once it opens, the nodes that waited
     longest come first. A pool above the limit is paused.
 
