@@ -1,5 +1,6 @@
 """Connections to PostgreSQL: addresses without their passwords, and the lock of the leader."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -9,6 +10,9 @@ from psycopg import conninfo, errors
 
 from navarch.core.errors import InUseError, StoreAwayError, StoreError, SupersededError
 from navarch.stores.commit_queue import InDoubtError
+
+# Its warnings duplicate our errors, in a format that is not ours.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
 

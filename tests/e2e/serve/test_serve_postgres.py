@@ -4,7 +4,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from tests.support.ec2_server import Ec2Server
 from tests.support.fleet_process import CONFIG, FleetProcess
+from tests.support.postgres_proxy import CuttingProxy
 from tests.support.postgres_server import PostgresServer, missing_postgres, postgres_server
 
 from navarch.core.errors import NavarchError
@@ -179,6 +180,37 @@ def test_a_paused_leader_is_replaced_and_carries_nothing_out_when_it_wakes_up(
     standby.until(lambda: len(ec2.alive()) == 4)
     assert ec2.made() == 7, "each machine was bought once"
     assert ec2.calls()["TerminateInstances"] == terminated
+
+
+def test_a_leader_that_is_cut_off_from_its_database_is_replaced_and_buys_nothing_more(
+    site: Site, ec2: Ec2Server, database: PostgresServer
+) -> None:
+    site.config = AT_EC2.format(url=ec2.url)
+    direct = site.url
+    with closing(CuttingProxy(database.port)) as proxy:
+        site.url = direct.replace(f":{database.port}", f":{proxy.port}") + "?sslmode=disable"
+        old = site.server()
+        old.until(lambda: len(ec2.alive()) == 2)
+        site.url = direct
+        standby = site.server()
+        scale(old, 6)
+        proxy.away = True
+        proxy.cut()
+        assert ready_after(standby, time.monotonic()) < TAKE_OVER_S
+
+        standby.until(lambda: len(ec2.alive()) == 6)
+        scale(standby, 3)
+        standby.until(lambda: len(ec2.alive()) == 3)
+        assert not is_ready(old)
+        with pytest.raises(NavarchError):
+            scale(old, 8)
+        proxy.away = False
+        assert old.process is not None
+        assert old.process.wait(timeout=30) == 1
+        assert "another navarch server has taken over" in old.log.read_text()
+        scale(standby, 4)
+        standby.until(lambda: len(ec2.alive()) == 4)
+        assert ec2.made() == 7, "each machine was bought once"
 
 
 def test_a_leader_survives_a_restart_of_its_database(site: Site, database: PostgresServer) -> None:
