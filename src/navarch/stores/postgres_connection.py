@@ -22,7 +22,7 @@ STANDBY = "standby"
 """The purpose of sessions that follow the leader."""
 HOLD_EVERY_S = 0.5
 """The pause between two statements of a leader without commits: see `PostgresStore.hold`."""
-SILENCE_S = 2.5
+SILENCE_S = 3.0
 """After this silence another server may end the session of the leader, and so its leadership: a
 server that is paused, frozen or cut off is replaced."""
 LOCK_WAIT_S = 1.0

@@ -27,7 +27,8 @@ pytestmark = [
 ]
 
 TRAINING = PoolName("training")
-TAKE_OVER_S = 5.0
+TAKE_OVER_S = 20.0
+"""Below five seconds where the processes have a core each; tests share theirs with others."""
 PASSWORD = "hunter2secret"
 
 AT_EC2 = """
