@@ -97,7 +97,7 @@ from navarch.ports.store import DurableStore
 from navarch.service.agents import Timing
 from navarch.service.joining import EvidenceService, JoinService
 from navarch.service.tokens import TokenService, TokenUses
-from navarch.stores.evidence import AgingFolder, FolderArchive, FolderBringUpLogs
+from navarch.stores.evidence import AgingFolder, FolderArchive, FolderBringUpLogs, make_private
 
 BRINGUP = "bringup"
 EVIDENCE = "evidence"
@@ -283,6 +283,8 @@ class Server:
     def _doors(self, stack: ExitStack, opened: "_Opened", plane: Plane) -> Doors:
         """Return what the HTTP and the gRPC server need: everything behind them is guarded."""
         store = opened.store
+        for folder in (self._data_dir / EVIDENCE, self._data_dir / BRINGUP):
+            make_private(folder)
         archive = FolderArchive(self._data_dir / EVIDENCE, opened.offload)
         joins = JoinService(self._clock, store)
         agents = GuardedAgents(plane.agents, joins, pool_of=partial(host_pool, store))
@@ -363,6 +365,11 @@ class Server:
             per_gpu=self._config.server.metrics.per_gpu,
             spent=plane.ledger.without_nodes(now),
         )
+
+    @property
+    def secrets_refresh(self) -> timedelta:
+        """How often secrets by reference are read again."""
+        return self._config.server.secrets_refresh
 
     async def reload(self, config: Config) -> Reload:
         """Apply what can be changed while running; return what was changed and what cannot be.

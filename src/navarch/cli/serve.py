@@ -15,6 +15,7 @@ import structlog
 
 from navarch.api.http.exchange import is_loopback
 from navarch.app.agent_bundle import missing_python
+from navarch.app.authentication import identifies_without_token
 from navarch.app.server import Running, Server
 from navarch.catalogue.machines import all_machines
 from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_credentials
@@ -22,12 +23,14 @@ from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import first_cause
 from navarch.cli.options import checked_store
 from navarch.cli.printing import echo
+from navarch.clock import SystemClock
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.config.config import REACHABLE, unreachable_clouds
 from navarch.config.kinds import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short, url_remedy
 from navarch.config.provider import FakeConfig
-from navarch.core.errors import NavarchError
+from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.version import VERSION
+from navarch.secrets.reference import SecretReader, parse_reference
 
 log = structlog.get_logger("navarch.serve")
 
@@ -39,7 +42,8 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 def _long_enough(_context: click.Context, _: click.Parameter, token: str | None) -> str | None:
-    if token and len(token) < TOKEN_CHARACTERS_MIN:
+    is_given = token and parse_reference(token) is None
+    if token and is_given and len(token) < TOKEN_CHARACTERS_MIN:
         raise click.BadParameter(f"it {too_short(token)}; {TOKEN_REMEDY}")
     return token
 
@@ -103,9 +107,7 @@ def serve(
     nothing.
     """
     _configure_logs(as_json=log_json)
-    # Each agent holds a connection, so raise the limit on open files to the maximum.
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _prepare_process()
 
     directory = CliEnvironment().config_dir
     given = dict(os.environ)
@@ -114,6 +116,8 @@ def serve(
             raise click.BadParameter(f"{external_address!r} is not a URL; {remedy}")
         # In the environment, so that the rules of the file see it.
         given["NAVARCH_EXTERNAL_ADDRESS"] = external_address
+
+    references = SecretReader()
 
     def read() -> Config:
         stored = read_credentials(directory)
@@ -124,11 +128,12 @@ def serve(
         os.environ.update(variables)
         environment = {**given, **variables}
         config = (
-            load_config(config_file, environment=environment)
+            load_config(config_file, environment=environment, references=references)
             if config_file
-            else default_config(environment, stored.providers)
+            else default_config(environment, stored.providers, references=references)
         )
-        return _overridden(config, store, address, grpc_address, external_address, auth_token)
+        token = _read_token(auth_token, references, environment)
+        return _overridden(config, store, address, grpc_address, external_address, token)
 
     try:
         config = read()
@@ -137,7 +142,7 @@ def serve(
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
         server = Server(config, folder, standby=_print_standby if standby else None)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(server, read))
+            runner.run(_run(server, read, references))
     except ConfigError as error:
         echo(f"{error}", err=True)
         sys.exit(2)
@@ -146,24 +151,47 @@ def serve(
         sys.exit(1)
 
 
+def _prepare_process() -> None:
+    # What the server writes is for its own user: state, evidence, logs of machines.
+    os.umask(0o077)
+    # Each agent holds a connection, so raise the limit on open files to the maximum.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _read_token(
+    given: str | None, references: SecretReader, environment: Mapping[str, str]
+) -> str | None:
+    """Return the token of the command line, or the one that it refers to."""
+    reference = parse_reference(given or "")
+    token = given if reference is None else references(reference, environment)
+    if token and len(token) < TOKEN_CHARACTERS_MIN:
+        raise InvalidError(f"the token {too_short(token)}; {TOKEN_REMEDY}")
+    return token
+
+
 def _print_standby(place: str) -> None:
     echo(f"navarch {VERSION} is on standby: another server uses {place}")
 
 
-async def _run(server: Server, read: Callable[[], Config]) -> None:
+async def _run(server: Server, read: Callable[[], Config], references: SecretReader) -> None:
     loop = asyncio.get_running_loop()
     reloads = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(server.run(lambda running: echo(render_banner(running))))
-            reloading = tasks.create_task(_reload(server, read, reloads))
+            background = [
+                tasks.create_task(_reload(server, read, reloads)),
+                tasks.create_task(_follow_secrets(server, references, reloads)),
+            ]
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, serving.cancel)
             loop.add_signal_handler(signal.SIGHUP, reloads.set)
             try:
                 await asyncio.wait([serving])
             finally:
-                reloading.cancel()
+                for task in background:
+                    task.cancel()
     except BaseExceptionGroup as group:
         # Report the first error only; the others usually follow from it.
         raise first_cause(group) from None
@@ -174,11 +202,26 @@ async def _reload(server: Server, read: Callable[[], Config], wanted: asyncio.Ev
         await wanted.wait()
         wanted.clear()
         try:
-            change = await server.reload(read())
+            # In a thread: secrets by reference are read from other services.
+            change = await server.reload(await asyncio.to_thread(read))
         except NavarchError as error:
             echo(f"configuration not reloaded, the previous one stays in force:\n{error}", err=True)
         else:
             echo(f"configuration reloaded: {change}")
+
+
+async def _follow_secrets(server: Server, references: SecretReader, wanted: asyncio.Event) -> None:
+    """Reload the configuration whenever a secret that it refers to has changed."""
+    while True:
+        await SystemClock().sleep(server.secrets_refresh.total_seconds())
+        if not references.in_use:
+            continue
+        try:
+            if await asyncio.to_thread(references.changed):
+                log.info("secrets.changed")
+                wanted.set()
+        except NavarchError as error:
+            log.warning("secrets.not_read", error=str(error), hint="those of before stay in use")
 
 
 def render_banner(running: Running) -> str:
@@ -236,7 +279,7 @@ def _next_commands(running: Running) -> Iterator[str]:
 
 def refused_urls(config: Config) -> Iterator[str]:
     """Yield a warning for each URL given to agents that the server would refuse."""
-    if config.server.auth_token:
+    if config.server.auth_token or identifies_without_token(config):
         return
     given = {"server.external_address": config.server.external_address}
     for pool in config.pools.values():

@@ -129,7 +129,7 @@ class _BlockReader:
             text = self.scope.context.environment.get(variable)
             part = self.scope.within(f"the environment variable {variable}")
             assert isinstance(declared.kind, SecretText), declared.name
-            return declared.kind.wrap(text, self.scope.home, part) if text else declared.default
+            return declared.kind.resolve(text, self.scope.home, part) if text else declared.default
         text = self.scope.context.environment.get(declared.environment)
         if text:
             part = self.scope.within(f"the environment variable {declared.environment}")

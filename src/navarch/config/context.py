@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from navarch.config.document import Leaf, Tree, describe, resolve_tag
 from navarch.config.errors import START, Place, Problem, Source
+from navarch.core.errors import SecretError
+from navarch.secrets.reference import Reference
 
 _VARIABLE = re.compile(
     r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{", re.ASCII
@@ -87,9 +89,18 @@ ReadFile: TypeAlias = Callable[[Path], FileText]
 """Raises OSError if the file cannot be read, ValueError if it is not text."""
 
 
+ReadSecret: TypeAlias = Callable[[Reference, Mapping[str, str]], str]
+"""Returns the secret behind a reference, given the environment, or raises SecretError."""
+
+
 def no_files(_path: Path) -> FileText:
     """Refuse every file: the `read_file` of texts that may not name files."""
     raise FileNotFoundError(2, "there are no files here")
+
+
+def no_references(reference: Reference, _environment: Mapping[str, str]) -> str:
+    """Refuse every reference: the `read_secret` of texts that may not read secrets."""
+    raise SecretError(f"{reference.scheme}: references are not read here")
 
 
 class Refused(Exception):  # noqa: N818 - the file is wrong, not the program
@@ -109,6 +120,7 @@ class ReadContext:
     """The folder that relative paths start from."""
     environment: Mapping[str, str]
     read_file: ReadFile
+    read_secret: ReadSecret
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     published: dict[str, object] = field(default_factory=dict)

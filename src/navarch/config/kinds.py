@@ -14,6 +14,8 @@ from navarch.config.document import Entries, Items, Leaf, Tree, is_nothing
 from navarch.config.errors import Place, did_you_mean, join_names
 from navarch.config.secret import Secret
 from navarch.core.duration import parse_duration, render_duration
+from navarch.core.errors import SecretError
+from navarch.secrets.reference import parse_reference
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -253,7 +255,19 @@ class SecretText:
         leaf = scope.leaf(node, self.noun, "${NAME}")
         if leaf.tag == "null":
             raise scope.wrong_type(leaf, self.noun, "${NAME}")
-        return self.wrap(leaf.text, leaf, scope)
+        return self.resolve(leaf.text, leaf, scope)
+
+    def resolve(self, text: str, at: Tree | Place, scope: Scope) -> Secret:
+        """Return the secret that `text` is, or that it refers to."""
+        reference = parse_reference(text)
+        if reference is None:
+            return self.wrap(text, at, scope)
+        try:
+            found = scope.context.read_secret(reference, scope.context.environment)
+        except SecretError as error:
+            remedy = "correct the reference, or what this machine may read"
+            raise scope.refuse(at, f"{scope.label}: {error}", remedy) from error
+        return self.wrap(found, at, scope)
 
     def wrap(self, text: str, at: Tree | Place, scope: Scope) -> Secret:
         """Return the secret; refuse one that cannot be sent in a header."""

@@ -14,11 +14,13 @@ from navarch.config.context import (
     FileText,
     ReadContext,
     ReadFile,
+    ReadSecret,
     Refused,
     Scope,
     TooManyProblems,
     escape,
     no_files,
+    no_references,
 )
 from navarch.config.document import TEXT_MAX, Entries, Tree, is_nothing, parse_document
 from navarch.config.errors import ConfigError, Problem, Source, by_place
@@ -30,6 +32,7 @@ from navarch.config.provider import (
     ProviderConfig,
 )
 from navarch.config.server import ServerConfig
+from navarch.secrets.reference import read_reference
 
 T = TypeVar("T")
 
@@ -65,17 +68,20 @@ def read_context(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     read_file: ReadFile | None = None,
+    references: ReadSecret | None = None,
 ) -> ReadContext:
     """Return the context for reading a text.
 
     `source` names the text in messages, relative paths start from `folder` (by default the folder
-    of `source`), and `read_file` opens the files that the text names (by default none).
+    of `source`), `read_file` opens the files that the text names (by default none), and
+    `references` reads the secrets that it refers to (by default none).
     """
     return ReadContext(
         source=Source(source, text.removeprefix("\ufeff")),
         folder=Path(source).parent if folder is None else folder,
         environment=environment or {},
         read_file=read_file or no_files,
+        read_secret=references or no_references,
     )
 
 
@@ -125,10 +131,12 @@ def load_config(
     *,
     environment: Mapping[str, str] | None = None,
     provider_types: Mapping[str, type] = PROVIDER_TYPES,
+    references: ReadSecret = read_reference,
 ) -> Config:
     """Return the configuration in a file, or raise ConfigError with every problem.
 
-    Variables come from `environment`, by default from this process's.
+    Variables come from `environment`, by default from this process's. `references` reads secrets by
+    reference, which may take some seconds.
     """
     source = os.fspath(path)
     environment = os.environ if environment is None else environment
@@ -139,17 +147,25 @@ def load_config(
         folder=Path(source).absolute().parent,
         environment=environment,
         read_file=read_secret,
+        references=references,
         provider_types=provider_types,
     )
     providers = dict(config.providers)
     for name, provider in providers.items():
         if isinstance(provider, BareMetalConfig) and provider.inventory is not None:
-            hosts = load_inventory(provider.inventory, environment=environment).hosts
+            hosts = load_inventory(
+                provider.inventory, environment=environment, references=references
+            ).hosts
             providers[name] = replace(provider, hosts=hosts)
     return replace(config, providers=providers)
 
 
-def load_inventory(path: str, *, environment: Mapping[str, str] | None = None) -> InventoryConfig:
+def load_inventory(
+    path: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    references: ReadSecret = read_reference,
+) -> InventoryConfig:
     """Return the machines in an inventory file, or raise ConfigError with every problem."""
     context = read_context(
         read_text(path),
@@ -157,6 +173,7 @@ def load_inventory(path: str, *, environment: Mapping[str, str] | None = None) -
         folder=Path(path).absolute().parent,
         environment=os.environ if environment is None else environment,
         read_file=read_secret,
+        references=references,
     )
     return read_document(InventoryConfig, context, noun="config", label="inventory")
 
@@ -168,16 +185,23 @@ def parse_config(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     read_file: ReadFile | None = None,
+    references: ReadSecret | None = None,
     provider_types: Mapping[str, type] = PROVIDER_TYPES,
 ) -> Config:
     """Return the configuration in a text, or raise ConfigError with every problem.
 
     The result depends on nothing but the arguments: `source` names the text in messages, relative
     paths start from `folder` (by default the folder of `source`), `read_file` opens the files that
-    `*_file` keys name, and `provider_types` are the provider blocks, to which extensions can add.
+    `*_file` keys name, `references` reads secrets by reference, and `provider_types` are the
+    provider blocks, to which extensions can add.
     """
     context = read_context(
-        text, source=source, folder=folder, environment=environment, read_file=read_file
+        text,
+        source=source,
+        folder=folder,
+        environment=environment,
+        read_file=read_file,
+        references=references,
     )
     context.published["provider_types"] = provider_types
     config = read_document(Config, context, noun="config", label="a configuration", publish=True)
@@ -187,13 +211,17 @@ def parse_config(
 def default_config(
     environment: Mapping[str, str] | None = None,
     stored: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    references: ReadSecret = read_reference,
 ) -> Config:
     """Return the configuration without a file: no pools, and the settings of the environment.
 
     Each cloud in `stored`, which holds the fields of its credentials, becomes a provider. One that
     cannot is left out with a warning: the others remain usable.
     """
-    context = read_context("", source="the environment", environment=environment)
+    context = read_context(
+        "", source="the environment", environment=environment, references=references
+    )
     scope = Scope(context=context, label="server")
     try:
         server = read_block(ServerConfig, Entries(entries=(), place=scope.home), scope)

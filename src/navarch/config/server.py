@@ -431,6 +431,11 @@ class ServerConfig:
         "the certificate for HTTPS and gRPC; clear text if left out",
         default=None,
     )
+    secrets_refresh: timedelta = key(
+        DURATION,
+        "how often secrets by reference are read again; a change is applied like a reload",
+        default=timedelta(minutes=1),
+    )
     heartbeat_interval: timedelta = key(
         DURATION, "how often agents send heartbeats", default=timedelta(seconds=30)
     )

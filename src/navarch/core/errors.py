@@ -11,6 +11,7 @@ NavarchError
 ├── UnreachableError           the control plane does not answer; retry later
 ├── ConfigError                a configuration file is wrong; see config/problem.py
 ├── StartError                 the server cannot start as configured; see app/servers.py
+├── SecretError                a secret cannot be read; correct its reference or its permissions
 ├── ExtensionError             an extension cannot be loaded; install or correct it
 ├── ExtensionFailedError       an extension failed, or is not called yet; do what is safe
 ├── StoreError                 the durable state cannot be read or written; stop
@@ -69,6 +70,10 @@ class PermissionDeniedError(NavarchError):
 
 class UnreachableError(NavarchError):
     """The control plane cannot be reached, or did not answer in time."""
+
+
+class SecretError(NavarchError):
+    """A secret that the configuration refers to cannot be read."""
 
 
 class ExtensionError(NavarchError):

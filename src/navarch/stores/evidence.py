@@ -12,6 +12,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
+import structlog
 
 from navarch.core.bringup import LOGS_MAX, BringUpLog
 from navarch.core.errors import NotFoundError, StoreError
@@ -21,8 +22,10 @@ from navarch.ports.clock import Offload
 
 T = TypeVar("T")
 
+log = structlog.get_logger(__name__)
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+
+def write_whole(path: Path, data: bytes, *, mode: int = 0o600) -> None:
     """Replace the file at `path` with `data`, durably. Blocking."""
     scratch = path.with_name(path.name + ".new")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -55,6 +58,15 @@ def _folder_of(folder: Path, node: NodeId) -> Path:
     return folder / f"n{quote(node, safe='')}"
 
 
+def make_private(folder: Path) -> None:
+    """Create a folder that only its owner can open, or make it such; what it holds may stay."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.chmod(0o700)
+    except OSError as error:
+        log.warning("store.not_private", folder=str(folder), error=str(error))
+
+
 KEPT_MAX = 20
 """The number of bundles kept per node. A bundle of a quiet machine has about fifty kilobytes."""
 
@@ -85,7 +97,7 @@ class FolderArchive:
 
     def _keep(self, evidence: Evidence) -> None:
         place = _folder_of(self._folder, evidence.note.node)
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = place / f"{quote(evidence.note.id, safe='')}.json"
         write_whole(file, msgspec.json.encode(evidence))
         for note in _newest_first(read_records(place.glob("*.json"), Evidence))[KEPT_MAX:]:

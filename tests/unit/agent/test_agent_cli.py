@@ -12,7 +12,10 @@ from navarch.cli.agent import agent
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--server", "localhost:50051"], "must start with one of grpc://, http://, https://"),
+        (
+            ["--server", "localhost:50051"],
+            "must start with one of grpc://, grpcs://, http://, https://",
+        ),
         (["--server", "ftp://x"], "must start with one of"),
         (["--server", "http://h:port"], "is not an address"),
         (["--label", "nonsense"], "'nonsense' is not KEY=VALUE"),

@@ -1,0 +1,1 @@
+"""Secrets by reference: files, the environment, secret managers of clouds, and Vault."""
