@@ -39,12 +39,10 @@ class Credentials:
 
     @property
     def bearer(self) -> str | None:
-        """The bearer token, if there is one; UnauthenticatedError for another scheme."""
-        header = self.headers.get(AUTHORIZATION)
-        if header is None:
-            return None
+        """The bearer token; None if there is none, or credentials of another scheme."""
+        header = self.headers.get(AUTHORIZATION, b"")
         if header[:7].lower() != b"bearer " or len(header) == 7:
-            raise UnauthenticatedError("malformed authorization header")
+            return None
         return header[7:].decode("utf-8", errors="replace")
 
 
@@ -79,9 +77,11 @@ class BearerToken:
     def authenticate(self, credentials: Credentials) -> Identity | None:
         """Compare the token in constant time. It is the last link: any other token is wrong."""
         # An empty token would accept an empty one.
-        shown = credentials.bearer if self._token else None
-        if shown is None:
+        if AUTHORIZATION not in credentials.headers or not self._token:
             return None
+        shown = credentials.bearer
+        if shown is None:
+            raise UnauthenticatedError("malformed authorization header")
         if not hmac.compare_digest(shown.encode(), self._token):
             raise UnauthenticatedError("invalid bearer token")
         return self._identity
@@ -106,7 +106,7 @@ class JoinTokens:
 
     def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the identity of the machine with the join token; None for other tokens."""
-        shown = credentials.bearer if AUTHORIZATION in credentials.headers else None
+        shown = credentials.bearer
         if shown is None or not shown.startswith(PREFIX):
             return None
         joiner = self._joins.recognize(shown)
@@ -121,7 +121,7 @@ class StoredTokens:
 
     def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the identity of a stored token; None for other tokens."""
-        shown = credentials.bearer if AUTHORIZATION in credentials.headers else None
+        shown = credentials.bearer
         if shown is None or not shown.startswith(TOKEN_PREFIX):
             return None
         return self._tokens.recognize_token(shown)
@@ -133,7 +133,8 @@ class Certificates:
     def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the identity of the certificate: its first alternative name, else its subject."""
         shown = credentials.certificate
-        if shown is None:
+        # A wrong token stays wrong, whatever certificate comes with it.
+        if shown is None or AUTHORIZATION in credentials.headers:
             return None
         name = next(iter(shown.names), shown.common_name)
         if not name or not name.isprintable():

@@ -9,7 +9,7 @@ import jwt
 import msgspec
 import structlog
 
-from navarch.api.auth import AUTHORIZATION, Credentials
+from navarch.api.auth import Credentials
 from navarch.core.access import Identity
 from navarch.core.errors import UnauthenticatedError, UnreachableError
 from navarch.ports.clock import Clock
@@ -94,6 +94,9 @@ class KeySet:
         except UnreachableError as error:
             log.warning("oidc.keys_not_fetched", error=str(error))
             return
+        except Exception:  # what another service sends must not end the server
+            log.exception("oidc.keys_not_fetched")
+            return
         self._keys, self._fetched_at = keys, self._tried_at
 
 
@@ -131,7 +134,7 @@ class JsonWebTokens:
 
     def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the identity of a token of this issuer; None for other credentials."""
-        shown = credentials.bearer if AUTHORIZATION in credentials.headers else None
+        shown = credentials.bearer
         if shown is None or not _is_from(shown, self._rules.issuer):
             return None
         try:

@@ -27,6 +27,7 @@ from navarch.service.adoption import AdoptionService
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.jobs import JobService
+from navarch.service.quotas import TeamQuotas
 
 __all__ = ["LivenessTracker", "Opinions", "Plane"]
 
@@ -78,10 +79,11 @@ class Plane(ControlPlaneParts):
         *,
         failing: Callable[[], Sequence[FailingController]] = lambda: (),
         team: str = "",
+        quotas: TeamQuotas | None = None,
     ) -> FleetService:
         """Return the use cases of operators for what `store` shows of the fleet.
 
-        `team` is the team of new pools that name none.
+        `team` is the team of new pools that name none, `quotas` bound the pools of teams.
         """
         return FleetService(
             self.clock,
@@ -102,6 +104,7 @@ class Plane(ControlPlaneParts):
             is_configured=self.is_configured,
             failing=failing,
             team=team,
+            quotas=quotas,
         )
 
     def adoption_over(self, store: Store) -> AdoptionService:

@@ -96,6 +96,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import DurableStore
 from navarch.service.agents import Timing
 from navarch.service.joining import EvidenceService, JoinService
+from navarch.service.quotas import TeamQuotas
 from navarch.service.tokens import TokenService, TokenUses
 from navarch.stores.evidence import AgingFolder, FolderArchive, FolderBringUpLogs, make_private
 
@@ -300,6 +301,9 @@ class Server:
             policies=lambda: self._policies,
             config=lambda: self._config,
             uses=uses,
+            quotas=TeamQuotas(
+                store, lambda: {x.team: x.gpus_max for x in self._config.server.access.quotas}
+            ),
         )
         tokens = TokenService(self._clock, self._entropy, store, uses)
         threads = ThreadOffload("navarch-oidc")

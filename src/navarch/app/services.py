@@ -32,6 +32,7 @@ from navarch.service.alerts import AlertService
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.joining import BringUpService, EvidenceService, JoinService
 from navarch.service.policies import PolicyService
+from navarch.service.quotas import TeamQuotas
 from navarch.service.scoping import (
     CallersArchive,
     CallersBringUpLogs,
@@ -77,6 +78,7 @@ class ServiceParts:
     policies: Callable[[], PolicySet]
     config: Callable[[], Config]
     uses: TokenUses
+    quotas: TeamQuotas
 
 
 class ScopedServices:
@@ -125,6 +127,7 @@ def build_services(parts: ServiceParts, scope: Scope) -> Services:
         else [x for x in plane.opinions.budgets if sees_budget(scope, store.fleet().pools, x)],
         failing=plane.failing if whole else lambda: (),
         team=scope.teams[0] if len(scope.teams) == 1 else "",
+        quotas=parts.quotas,
     )
     return Services(
         fleet=fleet,

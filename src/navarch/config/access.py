@@ -14,6 +14,7 @@ from navarch.config.kinds import (
     TEXT,
     URL,
     Choice,
+    Integer,
     ListOf,
 )
 from navarch.config.schema import Fault, block, key
@@ -133,11 +134,31 @@ class AuthenticatorConfig:
 
 
 @block()
+class QuotaConfig:
+    """A limit on the pools of a team."""
+
+    team: str = key(TEXT, "the team, as in the label `team` of its pools")
+    gpus_max: int = key(
+        Integer(least=0, example="64"),
+        "the most GPUs that its pools may take: of an autoscaled pool, those of its maximum",
+    )
+
+
+def _one_quota_per_team(quotas: tuple[QuotaConfig, ...]) -> Iterator[Fault]:
+    teams = [each.team for each in quotas]
+    for team in sorted({each for each in teams if teams.count(each) > 1}):
+        yield Fault(f"team {team} has two quotas", "keep one of them", at=("quotas",))
+
+
+@block(rules=(_one_quota_per_team,))
 class AccessConfig:
     """How callers are recognized besides tokens, and which roles they get."""
 
     bindings: tuple[BindingConfig, ...] = key(
         ListOf(each=Nested(cls=BindingConfig)), "roles of callers", default=()
+    )
+    quotas: tuple[QuotaConfig, ...] = key(
+        ListOf(each=Nested(cls=QuotaConfig)), "limits on the pools of teams", default=()
     )
     oidc: OidcConfig | None = key(
         Nested(cls=OidcConfig),

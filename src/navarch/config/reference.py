@@ -7,7 +7,13 @@ from pathlib import Path
 
 import yaml
 
-from navarch.config.access import AccessConfig, AuthenticatorConfig, BindingConfig, OidcConfig
+from navarch.config.access import (
+    AccessConfig,
+    AuthenticatorConfig,
+    BindingConfig,
+    OidcConfig,
+    QuotaConfig,
+)
 from navarch.config.alerts import CHANNEL_TYPES, AlertsConfig, RouteConfig
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
 from navarch.config.config import Config
@@ -42,6 +48,7 @@ SECTIONS: Mapping[str, type] = {
     "server": ServerConfig,
     "server.access": AccessConfig,
     "server.access.bindings": BindingConfig,
+    "server.access.quotas": QuotaConfig,
     "server.access.oidc": OidcConfig,
     "server.access.authenticators": AuthenticatorConfig,
     "server.tls": TlsConfig,

@@ -41,7 +41,14 @@ def read_reference(reference: Reference, environment: Mapping[str, str]) -> str:
     """Return the secret, without white space around it; SecretError states what to correct."""
     if not reference.name:
         raise SecretError(f"{reference.scheme}: names nothing")
-    text = SOURCES[reference.scheme](reference.name, environment)
+    try:
+        text = SOURCES[reference.scheme](reference.name, environment)
+    except SecretError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a library's bug must not end the server
+        # Only the kind of error: its text may show a part of the secret.
+        kind = type(error).__name__
+        raise SecretError(f"{reference.scheme}:{reference.name}: {kind}") from None
     if reference.field and reference.scheme != "vault":
         text = field_of(text, reference)
     elif reference.scheme == "vault":

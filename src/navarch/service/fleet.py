@@ -70,6 +70,7 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
 from navarch.service.offers import Closed, cost_report, filter_offers, plan_capacity
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
+from navarch.service.quotas import TeamQuotas
 from navarch.service.specs import (
     OnSale,
     check_nodes,
@@ -149,13 +150,15 @@ class FleetService:
         is_configured: Callable[[PoolName], bool] = lambda _: False,
         failing: Callable[[], Sequence[FailingController]] = lambda: (),
         team: str = "",
+        quotas: TeamQuotas | None = None,
     ) -> None:
         """`on_sale` returns what each provider has; without it, a new pool may name anything.
 
         `missing_agent` returns why no agent would start on the machines of a pool.
         `is_configured` returns whether the configuration file decides what a pool buys.
         `boots` returns what decides how long machines are waited for, `failing` the controllers
-        that fail. `team` is the team of new pools that name none.
+        that fail. `team` is the team of new pools that name none, `quotas` bound the
+        pools of teams.
         """
         self._clock = clock
         self._entropy = entropy
@@ -176,6 +179,7 @@ class FleetService:
         self._is_configured = is_configured
         self._failing = failing
         self._team = team
+        self._quotas = quotas
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -397,7 +401,12 @@ class FleetService:
             },
         )
         change = Change(pools=[pool], events=[event])
-        after = await self._store.commit(change, based_on=fleet.revision)
+        if self._quotas is None:
+            after = await self._store.commit(change, based_on=fleet.revision)
+        else:
+            async with self._quotas.turn:
+                self._quotas.check(pool)
+                after = await self._store.commit(change, based_on=fleet.revision)
         return _pool_view(after, pool)
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:

@@ -1,6 +1,7 @@
 """Stored tokens: creation, rotation, revocation and recognition."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from navarch.control.runtime.controller import retried
@@ -15,6 +16,7 @@ from navarch.core.access_token import (
     sha256_of,
 )
 from navarch.core.errors import (
+    ConflictError,
     InvalidError,
     NotFoundError,
     NotPossibleError,
@@ -184,11 +186,9 @@ class TokenUses:
         """Record uses until cancelled."""
         while True:
             await self._clock.sleep(SAVE_EVERY_S)
-            # Not recorded is not lost: a full disk must not end the server.
-            try:
+            # Neither a full disk nor a conflict may end the server: the next round records it.
+            with suppress(StoreError, ConflictError):
                 await self.save()
-            except StoreError:
-                continue
 
     @retried
     async def save(self) -> None:

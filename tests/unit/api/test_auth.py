@@ -7,9 +7,20 @@ import grpc
 import pytest
 from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
-from navarch.api.auth import Anyone, BearerToken, Chain, Credentials, JoinTokens
+from navarch.api.auth import (
+    Anyone,
+    BearerToken,
+    Binding,
+    Bound,
+    Certificates,
+    Chain,
+    ClientCertificate,
+    Credentials,
+    JoinTokens,
+    identify,
+)
 from navarch.client.connect import connect_fleet
-from navarch.core.access import ADMIN, Identity
+from navarch.core.access import ADMIN, Grant, Identity, Role
 from navarch.core.errors import UnauthenticatedError
 from navarch.core.ownership import PREFIX, Joiner
 
@@ -69,6 +80,32 @@ def test_a_caller_without_a_join_token_is_identified_by_the_other_authenticator(
     assert anyone.authenticate(Credentials()) is not None
     with pytest.raises(UnauthenticatedError, match="unknown join token"):
         anyone.authenticate(showing(f"Bearer {PREFIX}x".encode()))
+
+
+def test_a_wrong_token_is_not_made_up_for_by_a_certificate() -> None:
+    certificate = ClientCertificate(common_name="root", names=("root.example",))
+    root = Binding(grant=Grant(role=Role.ADMIN), subjects=frozenset({"cert:root.example"}))
+    for operators in (BearerToken(TOKEN), Chain([])):
+        chain = Chain([operators, Bound(Certificates(), lambda: [root])])
+        alone = chain.authenticate(Credentials(certificate=certificate))
+        assert alone is not None
+        assert alone.grants == (root.grant,)
+        for header in (b"Bearer wrong", b"Basic eDp5", b""):
+            shown = Credentials(headers={b"authorization": header}, certificate=certificate)
+            with pytest.raises(UnauthenticatedError):
+                identify(chain, shown)
+
+
+def test_an_authenticator_may_take_credentials_of_another_scheme() -> None:
+    class Basic:
+        def authenticate(self, credentials: Credentials) -> Identity | None:
+            header = credentials.headers.get(b"authorization", b"")
+            return Identity(subject="kim") if header.startswith(b"Basic ") else None
+
+    chain = Chain([JoinTokens(NoJoins()), Basic(), BearerToken(TOKEN)])
+    assert chain.authenticate(showing(b"Basic eDp5")) == Identity(subject="kim")
+    with pytest.raises(UnauthenticatedError, match="malformed"):
+        chain.authenticate(showing(b"Digest x"))
 
 
 def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
