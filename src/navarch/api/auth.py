@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 from navarch.core.access import ADMIN, AGENT, Grant, Identity
@@ -29,7 +30,7 @@ class ClientCertificate:
     """The alternative names: DNS names, URIs and e-mail addresses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Credentials:
     """What a request shows of its caller."""
 
@@ -37,7 +38,7 @@ class Credentials:
     """The headers by name, in lower case; for gRPC the metadata."""
     certificate: ClientCertificate | None = None
 
-    @property
+    @cached_property
     def bearer(self) -> str | None:
         """The bearer token; None if there is none, or credentials of another scheme."""
         header = self.headers.get(AUTHORIZATION, b"")

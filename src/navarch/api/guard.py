@@ -97,7 +97,7 @@ class GuardedAgents:
             await self._joins.bind(who.joiner)
             # The token proves its launch, whichever launch the registration names.
             registration = evolve(registration, token=who.joiner.launch)
-        elif Role.ADMIN not in who.roles:
+        elif not who.has(Role.ADMIN):
             pool = PoolName(registration.inventory.labels.get(POOL_LABEL, "")) or None
             _check_pool(who, "register", registration.node, pool)
             if registration.token is not None:
@@ -149,7 +149,7 @@ class GuardedAgents:
         if who.joiner is not None:
             if who.joiner.node != node:
                 raise PermissionDeniedError(f"this join token is not for node {node}")
-        elif Role.ADMIN not in who.roles:
+        elif not who.has(Role.ADMIN):
             if self._pool_of is None:
                 raise PermissionDeniedError(f"{who.subject} may not report node {node}")
             try:

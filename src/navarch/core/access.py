@@ -1,11 +1,11 @@
 """Who may do what: roles, operations, scopes, and the one table that every door obeys."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -180,7 +180,11 @@ class Identity:
     @property
     def roles(self) -> frozenset[Role]:
         """Its roles, wherever they apply."""
-        return frozenset(grant.role for grant in self.grants)
+        return frozenset([grant.role for grant in self.grants])
+
+    def has(self, role: Role) -> bool:
+        """Return whether one of its grants is of this role."""
+        return any(grant.role is role for grant in self.grants)
 
 
 ADMIN = (Grant(role=Role.ADMIN),)
@@ -192,20 +196,29 @@ def scope_of(identity: Identity, operation: str) -> Scope:
 
     Raises PermissionDeniedError if there are none.
     """
-    allowed = OPERATIONS[operation]
-    grants = [grant for grant in identity.grants if grant.role in allowed]
-    if not grants:
+    found = _scope(identity.grants, operation)
+    if found is None:
         raise PermissionDeniedError(_missing_role(identity, operation))
-    if any(not grant.pools and not grant.teams for grant in grants):
-        return EVERYTHING
-    if operation in FLEET_WIDE:
+    if operation in FLEET_WIDE and not found.everything:
         raise PermissionDeniedError(
             f"{operation} concerns the whole fleet, and {identity.subject} is limited to "
-            f"{_and(str(grant) for grant in grants)}; ask an administrator"
+            f"{_and(map(str, identity.grants))}; ask an administrator"
         )
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _scope(grants: tuple[Grant, ...], operation: str) -> Scope | None:
+    """Return the pools for which some grants allow an operation. Cached: each heartbeat asks."""
+    allowed = OPERATIONS[operation]
+    usable = [grant for grant in grants if grant.role in allowed]
+    if not usable:
+        return None
+    if any(not grant.pools and not grant.teams for grant in usable):
+        return EVERYTHING
     return Scope(
-        pools=tuple(sorted({each for grant in grants for each in grant.pools})),
-        teams=tuple(sorted({each for grant in grants for each in grant.teams})),
+        pools=tuple(sorted({each for grant in usable for each in grant.pools})),
+        teams=tuple(sorted({each for grant in usable for each in grant.teams})),
     )
 
 
@@ -234,18 +247,23 @@ class _Call:
 _CALL: ContextVar[_Call | None] = ContextVar("navarch-call", default=None)
 
 
-@contextmanager
-def acting_as(identity: Identity, again: Callable[[], Identity] | None = None) -> Iterator[None]:
+class acting_as:  # noqa: N801 - used like a function, and much cheaper than a generator
     """Make `identity` the caller of everything that this task does in the block.
 
     `again` authenticates the same credentials once more; a long call needs it, because they may
     have been revoked meanwhile.
     """
-    token = _CALL.set(_Call(identity, again))
-    try:
-        yield
-    finally:
-        _CALL.reset(token)
+
+    __slots__ = ("_call", "_token")
+
+    def __init__(self, identity: Identity, again: Callable[[], Identity] | None = None) -> None:
+        self._call = _Call(identity, again)
+
+    def __enter__(self) -> None:
+        self._token = _CALL.set(self._call)
+
+    def __exit__(self, *_error: object) -> None:
+        _CALL.reset(self._token)
 
 
 def act_as(identity: Identity, again: Callable[[], Identity]) -> None:
