@@ -3,7 +3,7 @@
 # On a GPU machine it needs root, the driver and the kernel's log:
 #   docker run -d --name navarch-agent --restart always --user 0 --gpus all --pid host --privileged \
 #     -v /dev/kmsg:/dev/kmsg:ro -v /var/lib/navarch-agent:/var/lib/navarch-agent \
-#     -e NAVARCH_SERVER=... -e NAVARCH_NODE_ID=$(hostname) -e NAVARCH_AUTH_TOKEN=... navarch-agent
+#     -e NAVARCH_SERVER=... -e NAVARCH_NODE_ID=$(hostname) -e NAVARCH_JOIN_TOKEN=... navarch-agent
 ARG PYTHON_IMAGE=python:3.12-slim
 FROM ${PYTHON_IMAGE} AS build
 COPY agent.txt navarch-*.whl /release/

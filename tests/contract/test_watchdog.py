@@ -220,6 +220,28 @@ def test_a_traced_leader_that_is_stopped_is_never_ended(start: Start, tmp_path: 
     assert leader.poll() is None
 
 
+def test_a_leader_that_is_listed_as_stopped_and_traced_is_never_ended(
+    start: Start, tmp_path: Path
+) -> None:
+    folder, proc = tmp_path / "state", tmp_path / "proc"
+    leader, clock = a_leader(start, folder), a_clock()
+    stop(leader.pid)
+    seen = proc / str(leader.pid)
+    seen.mkdir(parents=True)
+    for name in ("fd", "fdinfo", "stat"):
+        (seen / name).symlink_to(f"/proc/{leader.pid}/{name}")
+    for name in ("self", "locks"):
+        (proc / name).symlink_to(f"/proc/{name}")
+    status = Path(f"/proc/{leader.pid}/status").read_text()
+    (seen / "status").write_text(status.replace("TracerPid:\t0", f"TracerPid:\t{os.getpid()}"))
+    watch = StoppedLeaderWatch(clock, folder / LOCK, folder / DATABASE, proc=proc)
+    look_for(watch, clock, 60)
+    assert leader.poll() is None
+    (seen / "status").write_text(status)
+    look_for(watch, clock, 60)
+    assert leader.wait(30) == -signal.SIGKILL
+
+
 def test_the_heir_of_a_dead_leaders_number_is_never_ended(start: Start, tmp_path: Path) -> None:
     """If a child has inherited the lock, the kernel lists the dead leader; its number is reused."""
     folder, proc = tmp_path / "state", tmp_path / "proc"

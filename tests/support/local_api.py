@@ -91,6 +91,7 @@ class LocalApi:
     auth: Authenticator
     evidence: EvidenceService
     calls: ApiMetrics
+    joins: JoinService
     injected: list[tuple[NodeId, CheckResult]] = field(default_factory=list)
     http_url: str = ""
     grpc_url: str = ""
@@ -127,6 +128,7 @@ def build_local_api(
     authenticator: Authenticator | None = None,
     public_metrics: bool = True,
     hosts_max: int = HOSTS.most,
+    agent_token: str | None = None,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -152,7 +154,7 @@ def build_local_api(
         policies=policies,
         hosts_max=lambda: hosts_max,
     )
-    joins = JoinService(clock, store)
+    joins = JoinService(clock, store, agent_token=lambda: agent_token)
     tokens = TokenService(clock, entropy, store)
     guarded_agents = GuardedAgents(agents, joins, pool_of=partial(host_pool, store))
     desk = HeartbeatDesk(guarded_agents, columns, metrics)
@@ -196,7 +198,18 @@ def build_local_api(
         calls=calls,
     )
     return LocalApi(
-        store, columns, fleet, agents, guarded_agents, desk, app, auth, evidence, calls, injected
+        store,
+        columns,
+        fleet,
+        agents,
+        guarded_agents,
+        desk,
+        app,
+        auth,
+        evidence,
+        calls,
+        joins,
+        injected,
     )
 
 

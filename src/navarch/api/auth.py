@@ -9,7 +9,7 @@ from typing import Protocol
 from navarch.core.access import ADMIN, AGENT, Grant, Identity
 from navarch.core.access_token import PREFIX as TOKEN_PREFIX
 from navarch.core.errors import UnauthenticatedError
-from navarch.core.ownership import PREFIX
+from navarch.core.ownership import HOST_PREFIX, PREFIX
 from navarch.ports.agents import Joins
 from navarch.ports.tokens import TokenBook
 
@@ -108,7 +108,7 @@ class JoinTokens:
     def authenticate(self, credentials: Credentials) -> Identity | None:
         """Return the identity of the machine with the join token; None for other tokens."""
         shown = credentials.bearer
-        if shown is None or not shown.startswith(PREFIX):
+        if shown is None or not shown.startswith((PREFIX, HOST_PREFIX)):
             return None
         joiner = self._joins.recognize(shown)
         return Identity(subject=f"node:{joiner.node}", grants=AGENT, joiner=joiner)

@@ -20,7 +20,6 @@ from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.core.incident import Evidence
 from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import POOL_LABEL, NodeStatus
-from navarch.core.records import evolve
 from navarch.core.recovery import Command
 from navarch.ports.agents import AgentApi, Joins, Registration, Welcome
 from navarch.ports.api import Update
@@ -94,10 +93,11 @@ class GuardedAgents:
         """Register a machine; one with a join token as the node and launch that this proves."""
         who = self._check("register", registration.node)
         if who.joiner is not None and self._joins is not None:
+            registration = await self._joins.admit(who.joiner, registration)
+            welcome = await self._agents.register(registration, link=link)
             await self._joins.bind(who.joiner)
-            # The token proves its launch, whichever launch the registration names.
-            registration = evolve(registration, token=who.joiner.launch)
-        elif not who.has(Role.ADMIN):
+            return welcome
+        if not who.has(Role.ADMIN):
             pool = PoolName(registration.inventory.labels.get(POOL_LABEL, "")) or None
             _check_pool(who, "register", registration.node, pool)
             if registration.token is not None:

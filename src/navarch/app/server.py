@@ -287,7 +287,7 @@ class Server:
         for folder in (self._data_dir / EVIDENCE, self._data_dir / BRINGUP):
             make_private(folder)
         archive = FolderArchive(self._data_dir / EVIDENCE, opened.offload)
-        joins = JoinService(self._clock, store)
+        joins = JoinService(self._clock, store, agent_token=self._agent_token)
         agents = GuardedAgents(plane.agents, joins, pool_of=partial(host_pool, store))
         uses = TokenUses(self._clock, store)
         parts = ServiceParts(
@@ -401,6 +401,10 @@ class Server:
             await self._timeouts.adopt()
         await self._put_pools(change.pools_changed)
         return change
+
+    def _agent_token(self) -> str | None:
+        token = self._config.server.agent_token
+        return None if token is None else token.reveal()
 
     def _timing(self) -> Timing:
         server = self._config.server

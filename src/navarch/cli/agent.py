@@ -31,7 +31,7 @@ from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Offering
-from navarch.core.ownership import with_machine_key
+from navarch.core.ownership import PREFIX, host_credential, with_machine_key
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import MODEL, SimulatedGpus
@@ -135,7 +135,7 @@ class _AgentGroup(click.Group):
 @setting(
     "--join-token-file",
     type=FILE,
-    help="File with the launch's join token, used instead of a bearer token.",
+    help="File with a join token, or with the server's token for agents.",
 )
 @click.option(
     "--token", envvar="NAVARCH_LAUNCH_TOKEN", help="Token of the launch that created the machine."
@@ -239,7 +239,7 @@ def agent(
         kind=find_kind(provider, instance_type) if instance_type else None,
     )
     folder = state_dir or _default_state_dir()
-    source = _credentials(auth_token, auth_token_file, join_token_file, folder)
+    source = _credentials(auth_token, auth_token_file, join_token_file, folder, identity.node)
     link = _link(server, source or (lambda: None), tls)
     simulated = _simulated_count(simulated_gpus)
     disk = _open_disk(folder)
@@ -423,7 +423,11 @@ def _warn_of_clear_text(server: str, source: Callable[[], str | None] | None) ->
 
 
 def _credentials(
-    token: str | None, token_file: Path | None, join_token_file: Path | None, folder: Path
+    token: str | None,
+    token_file: Path | None,
+    join_token_file: Path | None,
+    folder: Path,
+    node: NodeId,
 ) -> Callable[[], str | None] | None:
     """Return the source of the bearer or join token; None if there is no token."""
     source = _token_source(token, token_file)
@@ -438,9 +442,11 @@ def _credentials(
         raise click.BadParameter("the file is empty", param_hint="--join-token-file")
     try:
         # The machine key is created on first use.
-        combined = with_machine_key(plain, machine_key(folder, SystemEntropy()))
+        key = machine_key(folder, SystemEntropy())
     except OSError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
+    is_join_token = plain.startswith(PREFIX)
+    combined = with_machine_key(plain, key) if is_join_token else host_credential(node, plain, key)
     return lambda: combined
 
 

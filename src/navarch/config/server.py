@@ -436,6 +436,14 @@ class ServerConfig:
         "how often secrets by reference are read again; a change is applied like a reload",
         default=timedelta(minutes=1),
     )
+    agent_token: Secret | None = key(
+        TOKEN,
+        "the token of agents on hosts that Navarch did not buy (`NAVARCH_JOIN_TOKEN` there), 16 "
+        "characters or more; with it a host can make the calls of an agent for its own node only",
+        default=None,
+        file=True,
+        environment="NAVARCH_AGENT_TOKEN",  # or `agent_token_file` in the configuration
+    )
     heartbeat_interval: timedelta = key(
         DURATION, "how often agents send heartbeats", default=timedelta(seconds=30)
     )

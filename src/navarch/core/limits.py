@@ -82,7 +82,7 @@ HOSTS: Final = Limit(
     most=20_000,
     what="hosts that register by themselves",
     beyond="refused, unless `server.hosts_max` allows more",
-    remedy="raise server.hosts_max, or forget hosts that are gone: navarch terminate",
+    remedy="raise server.hosts_max, or remove hosts that are gone: navarch node forget",
 )
 WATCHES: Final = Limit(
     most=256,

@@ -71,6 +71,7 @@ class Joiner:
 
     node: NodeId
     launch: Token
+    """Empty for a host that no launch created, which shows the agents' token."""
     machine: str
     """The hash of the machine's own key; empty if it sent none."""
 
@@ -83,6 +84,36 @@ def join_token(cluster: Cluster, node: NodeId, launch: Token) -> str:
     machine with the same token and another key is refused.
     """
     return f"{PREFIX}{_plain(node)}.{_plain(launch)}.{_sign(cluster, node, launch)}"
+
+
+HOST_PREFIX = "nva1."
+
+
+def host_credential(node: NodeId, token: str, key: str) -> str:
+    """Return the credential of a host that registers by itself: the agents' token and its own key.
+
+    The first host that registers as a node binds it to its key, as with a join token.
+    """
+    return f"{HOST_PREFIX}{_plain(node)}.{_plain(token)}.{key}"
+
+
+def read_host_credential(token: str, shown: str) -> Joiner | None:
+    """Return what the credential names, or None if it does not hold the agents' `token`."""
+    parts = shown.removeprefix(HOST_PREFIX).split(".")
+    if not token or not shown.startswith(HOST_PREFIX) or len(parts) != 3:
+        return None
+    try:
+        node, given = NodeId(_read(parts[0])), _read(parts[1])
+    except ValueError:
+        return None
+    if not hmac.compare_digest(given.encode(), token.encode()) or not parts[2]:
+        return None
+    return Joiner(node=node, launch=Token(""), machine=_key_hash(parts[2]))
+
+
+def _key_hash(key: str) -> str:
+    # The key cannot be derived from its hash, which is stored.
+    return hashlib.sha256(key.encode()).hexdigest()[:32] if key else ""
 
 
 def with_machine_key(token: str, key: str) -> str:
@@ -102,9 +133,7 @@ def read_join_token(cluster: Cluster, shown: str) -> Joiner | None:
     if not hmac.compare_digest(parts[2].encode(), _sign(cluster, node, launch).encode()):
         return None
     key = parts[3] if len(parts) == 4 else ""
-    # The key cannot be derived from its hash, which is stored.
-    machine = hashlib.sha256(key.encode()).hexdigest()[:32] if key else ""
-    return Joiner(node=node, launch=launch, machine=machine)
+    return Joiner(node=node, launch=launch, machine=_key_hash(key))
 
 
 def _sign(cluster: Cluster, node: NodeId, launch: Token) -> str:

@@ -125,6 +125,9 @@ class Joins(Protocol):
     def recognize(self, shown: str) -> Joiner:
         """Return the node and launch of a join token, or raise UnauthenticatedError."""
 
+    async def admit(self, joiner: Joiner, registration: Registration) -> Registration:
+        """Bind a known node to the machine; return the registration with what its token proves."""
+
     async def bind(self, joiner: Joiner) -> None:
         """Bind the node to the machine that has joined; no other machine can join as it."""
 

@@ -1,7 +1,7 @@
 """Join tokens: each lets one machine join as one node."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -10,11 +10,18 @@ from navarch.core.bringup import BringUpLog
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, Token
 from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote, inflated
 from navarch.core.limits import REASON_LENGTH
-from navarch.core.ownership import Joiner, join_token, read_join_token
+from navarch.core.ownership import (
+    HOST_PREFIX,
+    Joiner,
+    join_token,
+    read_host_credential,
+    read_join_token,
+)
 from navarch.core.records import evolve
+from navarch.ports.agents import Registration
 from navarch.ports.clock import Clock
 from navarch.ports.evidence import Archive
 from navarch.ports.shell import BringUpLogs
@@ -27,12 +34,18 @@ ID_LENGTH_MAX = 200
 class JoinService:
     """Binds machines to nodes by their join tokens."""
 
-    def __init__(self, clock: Clock, store: Store) -> None:
+    def __init__(
+        self, clock: Clock, store: Store, *, agent_token: Callable[[], str | None] = lambda: None
+    ) -> None:
+        """`agent_token` returns the token of the hosts that register by themselves, if any."""
         self._clock = clock
         self._store = store
+        self._agent_token = agent_token
 
     def recognize(self, shown: str) -> Joiner:
         """Return the node and launch of a token; UnauthenticatedError if it is not valid."""
+        if shown.startswith(HOST_PREFIX):
+            return self._recognize_host(shown)
         joiner = read_join_token(self._store.cluster, shown)
         if joiner is None:
             raise UnauthenticatedError("invalid join token")
@@ -44,6 +57,30 @@ class JoinService:
         if node.machine and node.machine != joiner.machine:
             raise UnauthenticatedError("the join token was used by another machine")
         return joiner
+
+    def _recognize_host(self, shown: str) -> Joiner:
+        joiner = read_host_credential(self._agent_token() or "", shown)
+        if joiner is None:
+            raise UnauthenticatedError("invalid agents' token")
+        node = self._store.fleet().nodes.get(joiner.node)
+        if node is None or (node.gone and node.self_registered):
+            return joiner
+        if node.launch is not None:
+            raise UnauthenticatedError("the agents' token is not for machines that Navarch bought")
+        if node.gone or (node.machine and node.machine != joiner.machine):
+            raise UnauthenticatedError(f"node {node.id} is bound to another machine")
+        return joiner
+
+    async def admit(self, joiner: Joiner, registration: Registration) -> Registration:
+        """Bind the node to the machine; return the registration with the launch that it proves."""
+        node = self._store.fleet().nodes.get(joiner.node)
+        if joiner.launch or (node is not None and not node.gone):
+            await self.bind(joiner)
+            # The token proves its launch, whichever launch the registration names.
+            return evolve(registration, token=joiner.launch or None)
+        # An empty token is that of no launch: the host cannot take the place of a bought machine
+        # by its name at the provider.
+        return evolve(registration, token=Token(""))
 
     @retried
     async def bind(self, joiner: Joiner) -> None:
@@ -60,8 +97,8 @@ class JoinService:
             at=self._clock.now(),
             about=about("node", joiner.node),
             kind="node.joined",
-            reason="its machine used the join token; no other machine can use it now",
-            because=(about("launch", joiner.launch),),
+            reason="its machine has joined; no other machine can join as it now",
+            because=(about("launch", joiner.launch),) if joiner.launch else (),
         )
         change = Change(nodes=[evolve(node, machine=joiner.machine)], events=[event])
         await self._store.commit(change, based_on=fleet.revision)
@@ -78,7 +115,7 @@ class JoinService:
         if found.launch is None:
             raise NotPossibleError(
                 f"no machine was bought for node {node}; its agent needs the token of the "
-                "operators (--auth-token-file)"
+                "agents (server.agent_token)"
             )
         if found.machine and not again:
             raise NotPossibleError(

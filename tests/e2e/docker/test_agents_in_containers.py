@@ -205,11 +205,13 @@ def test_the_control_plane_serves_agents_from_a_container_that_it_cannot_write_t
     server = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges")
     token = "--env=NAVARCH_AUTH_TOKEN=a-token-of-the-test"
     mount = f"--volume={config}:/etc/navarch/navarch.yaml:ro"
-    control_plane = site.docker("run", "-d", *server, token, mount, "navarch").strip()
+    agents = "--env=NAVARCH_AGENT_TOKEN=the-agents-token"
+    join = "--env=NAVARCH_JOIN_TOKEN=the-agents-token"
+    control_plane = site.docker("run", "-d", *server, token, agents, mount, "navarch").strip()
     (described,) = json.loads(site.docker("inspect", control_plane))
     url = f"http://{described['NetworkSettings']['IPAddress']}:50051"
     agent = site.docker(
-        "run", "-d", f"-eNAVARCH_SERVER={url}", "-eNAVARCH_NODE_ID=box", token, "navarch-agent"
+        "run", "-d", f"-eNAVARCH_SERVER={url}", "-eNAVARCH_NODE_ID=box", join, "navarch-agent"
     ).strip()
     words = [
         *site.inside,

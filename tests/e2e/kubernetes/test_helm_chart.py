@@ -78,6 +78,7 @@ def test_values_reach_the_objects(tmp_path: Path) -> None:
     assert server["image"] == "r.example.com/navarch:9"
     assert [each["name"] for each in server["env"]] == [
         "NAVARCH_AUTH_TOKEN",
+        "NAVARCH_AGENT_TOKEN",
         "NAVARCH_EXTERNAL_ADDRESS",
     ]
     assert server["envFrom"] == [{"secretRef": {"name": "clouds"}}]
@@ -89,7 +90,8 @@ def test_values_reach_the_objects(tmp_path: Path) -> None:
     (agent,) = found["DaemonSet"]["spec"]["template"]["spec"]["containers"]
     given = {each["name"]: each.get("value", each.get("valueFrom")) for each in agent["env"]}
     assert given["NAVARCH_SERVER"] == "http://gpu.ops.svc:50051"
-    assert given["NAVARCH_AUTH_TOKEN"] == {"secretKeyRef": {"name": "fleet", "key": "bearer"}}
+    assert given["NAVARCH_JOIN_TOKEN"] == {"secretKeyRef": {"name": "fleet", "key": "agent-token"}}
+    assert "NAVARCH_AUTH_TOKEN" not in given
     assert given["NAVARCH_POOL"] == "training"
 
 

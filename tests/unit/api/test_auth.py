@@ -23,6 +23,7 @@ from navarch.client.connect import connect_fleet
 from navarch.core.access import ADMIN, Grant, Identity, Role
 from navarch.core.errors import UnauthenticatedError
 from navarch.core.ownership import PREFIX, Joiner
+from navarch.ports.agents import Registration
 
 TOKEN = "s3cret"
 
@@ -65,6 +66,10 @@ class NoJoins:
 
     def recognize(self, token: str) -> Joiner:
         raise UnauthenticatedError(f"unknown join token {token}")
+
+    async def admit(self, joiner: Joiner, registration: Registration) -> Registration:
+        del joiner
+        return registration
 
     async def bind(self, joiner: Joiner) -> None:
         del joiner

@@ -14,6 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+import navarch.app
 from navarch.app.agent_bundle import build_bundle
 from navarch.app.bringup import (
     AgentEnvironment,
@@ -164,7 +165,8 @@ def test_the_agent_reads_every_variable_that_machines_receive() -> None:
     assert written <= read
     manifest = yaml.safe_load((DEPLOY / "kubernetes/agent-daemonset.yaml").read_text())
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
-    assert {each["name"] for each in container["env"]} <= read
+    # The agent reads this one without an option, so that it is in no list of processes.
+    assert {each["name"] for each in container["env"]} <= {*read, "NAVARCH_JOIN_TOKEN"}
 
 
 def test_the_image_script_is_a_script() -> None:
@@ -267,3 +269,14 @@ def test_a_machine_that_may_start_in_several_zones_is_not_given_one() -> None:
     )
     assert one["NAVARCH_ZONE"] == request.zone
     assert "NAVARCH_ZONE" not in several
+
+
+def test_no_shipped_form_gives_the_operators_token_to_an_agent() -> None:
+    """Root on one machine would control the whole fleet with it."""
+    deploy = Path(__file__).parents[3] / "deploy"
+    package = Path(navarch.app.__file__).parent
+    forms = [path for path in (*deploy.rglob("*"), *package.glob("*agent*")) if path.is_file()]
+    agents = [path for path in forms if "agent" in path.name and path.suffix != ".py"]
+    assert {"agent.yaml", "agent-daemonset.yaml", "agent.Dockerfile"} <= {x.name for x in agents}
+    for path in agents:
+        assert "AUTH_TOKEN" not in path.read_text(), path
