@@ -24,7 +24,7 @@ from navarch.agent.dead_man import Lease
 from navarch.agent.event_sources import EventSources, wake_on_kernel_log
 from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity, machine_key
-from navarch.agent.spool.disk import DiskError, FolderDisk
+from navarch.agent.spool.disk import DetachedDisk, DiskError, FolderDisk, open_disk
 from navarch.agent.transport import LINKS, LinkFactory, http_link, open_link
 from navarch.cli.errors import needs_extra
 from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
@@ -245,6 +245,7 @@ def agent(
     disk = _open_disk(folder)
     log_as_json()
     _warn_of_clear_text(server, source)
+    _warn_of_full_disk(disk, folder)
     gpus = _open_gpus(identity, folder, simulated)
     notices = _notices(metadata, metadata_url)
     permissions = Permissions(
@@ -277,9 +278,9 @@ def _lease(hours: float | None, command: str) -> Lease | None:
     return Lease(term=timedelta(hours=hours), end=end_machine)
 
 
-def _open_disk(folder: Path) -> FolderDisk:
+def _open_disk(folder: Path) -> FolderDisk | DetachedDisk:
     try:
-        return FolderDisk(folder)
+        return open_disk(folder)
     except DiskError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
 
@@ -289,7 +290,7 @@ def _run(
     link: Link,
     gpus: EventSources,
     server: str,
-    disk: FolderDisk,
+    disk: FolderDisk | DetachedDisk,
     notices: NoticeWatch | None,
     permissions: Permissions,
     lease: Lease | None,
@@ -314,8 +315,11 @@ def _run(
         sources=gpus.sources,
         facts=LinuxFacts(SystemClock()),
         notices=notices,
-        # An agent with simulated GPUs must not reset or reboot the real machine underneath.
-        effects=LinuxEffects(SystemClock()) if real_gpus else None,
+        # An agent with simulated GPUs must not reset or reboot the real machine underneath. One
+        # that cannot store that it began would do it again.
+        effects=LinuxEffects(SystemClock())
+        if real_gpus and not isinstance(disk, DetachedDisk)
+        else None,
         permissions=permissions,
         release_driver=gpus.release_driver,
         lease=lease,
@@ -413,6 +417,16 @@ def _grpc_link(server: str, token: Callable[[], str | None], files: TlsPaths | N
         raise click.ClickException(needs_extra("grpc://", error, "server")) from error
     link: Link = module.grpc_link(server, token, files)
     return link
+
+
+def _warn_of_full_disk(disk: FolderDisk | DetachedDisk, folder: Path) -> None:
+    if isinstance(disk, DetachedDisk):
+        log.error(
+            "agent.disk_full",
+            folder=str(folder),
+            hint="reports are kept in memory, and commands that change the machine are refused; "
+            "make room, then restart the agent",
+        )
 
 
 def _warn_of_clear_text(server: str, source: Callable[[], str | None] | None) -> None:

@@ -1,6 +1,7 @@
 """The agent's state directory: small files that a crash cannot corrupt."""
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -180,6 +181,58 @@ class FolderDisk:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+"""Errors of a disk that is full or broken, and not of a wrong path or missing permission."""
+_PROBE = "probe"
+_PROBE_BYTES = 64 * 1024
+_NUMBERED = ("stream", "health", "metrics", "evidence")
+"""The files whose records are numbered within the stream of reports."""
+
+
+class DetachedDisk(MemoryDisk):
+    """What an agent works on if its disk is full or broken: memory, with what the disk has.
+
+    Without its stream and the reports that wait on disk. Reports are numbered within a stream, and
+    a number that is not stored durably must never be used twice: the agent makes a stream of its
+    own. The reports on disk are delivered after a restart with room.
+    """
+
+    def __init__(self, folder: FolderDisk | None) -> None:
+        """The lock of `folder` is held, so that no other agent runs beside this one."""
+        super().__init__()
+        self._folder = folder
+        if folder is not None:
+            with contextlib.suppress(DiskError):
+                names = [name for name in folder.sizes() if not name.startswith(_NUMBERED)]
+                for name in names:
+                    data = folder.read(name)
+                    if data is not None:
+                        self.files[name] = data
+
+    def close(self) -> None:
+        """Release the directory."""
+        if self._folder is not None:
+            self._folder.close()
+
+
+def open_disk(path: Path) -> FolderDisk | DetachedDisk:
+    """Return the disk at `path`, detached if it is full or broken; raise DiskError otherwise.
+
+    An agent that does not start is a node that looks dead, and one with a full disk is alive.
+    """
+    folder: FolderDisk | None = None
+    try:
+        folder = FolderDisk(path)
+        folder.replace(_PROBE, bytes(_PROBE_BYTES), sync=True)
+        folder.remove(_PROBE)
+    except DiskError as error:
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno not in FULL:
+            raise
+        return DetachedDisk(folder)
+    return folder
 
 
 @contextlib.contextmanager
