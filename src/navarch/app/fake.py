@@ -184,6 +184,8 @@ class FakeMachines:
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.task.cancel()
+            # The agent uses the disk until it has ended.
+            life.task.add_done_callback(lambda _: life.disk.close())
 
     def _boot_again(self, machine: Machine) -> None:
         """Reboot a machine. Its faults may recur after the boot, as on a real machine."""

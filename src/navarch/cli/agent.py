@@ -245,7 +245,6 @@ def agent(
     disk = _open_disk(folder)
     log_as_json()
     _warn_of_clear_text(server, source)
-    _warn_of_full_disk(disk, folder)
     gpus = _open_gpus(identity, folder, simulated)
     notices = _notices(metadata, metadata_url)
     permissions = Permissions(
@@ -297,6 +296,12 @@ def _run(
     *,
     real_gpus: bool,
 ) -> int:
+    if isinstance(disk, DetachedDisk):
+        log.error(
+            "agent.disk_full",
+            hint="reports are kept in memory, and commands that change the machine are refused; "
+            "make room, then restart the agent",
+        )
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
     tests_offload = ThreadOffload("tests")
     daemon = Agent(
@@ -417,16 +422,6 @@ def _grpc_link(server: str, token: Callable[[], str | None], files: TlsPaths | N
         raise click.ClickException(needs_extra("grpc://", error, "server")) from error
     link: Link = module.grpc_link(server, token, files)
     return link
-
-
-def _warn_of_full_disk(disk: FolderDisk | DetachedDisk, folder: Path) -> None:
-    if isinstance(disk, DetachedDisk):
-        log.error(
-            "agent.disk_full",
-            folder=str(folder),
-            hint="reports are kept in memory, and commands that change the machine are refused; "
-            "make room, then restart the agent",
-        )
 
 
 def _warn_of_clear_text(server: str, source: Callable[[], str | None] | None) -> None:
