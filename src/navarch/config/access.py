@@ -41,7 +41,7 @@ class Algorithm(StrEnum):
 def _names_someone(subjects: Sequence[str], groups: Sequence[str]) -> Iterator[Fault]:
     if not subjects and not groups:
         yield Fault(
-            "the binding is for nobody", "name subjects, such as oidc:kim@example.com, or groups"
+            "the binding is for no caller", "name subjects, such as oidc:kim@example.com, or groups"
         )
 
 
