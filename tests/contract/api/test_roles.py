@@ -1,7 +1,7 @@
 """Every pair of a role and an operation, on every door, against the one table."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 import grpc
@@ -265,9 +265,9 @@ def test_a_port_with_a_method_that_has_no_row_cannot_be_served() -> None:
 
 def test_a_watch_ends_when_its_credentials_are_revoked() -> None:
     class Endless:
-        async def watch(self) -> object:
-            while True:
-                yield "update"
+        async def watch(self) -> AsyncIterator[str]:
+            for number in range(100):
+                yield f"update {number}"
 
     alice = Identity(subject="alice", grants=(Grant(role=Role.VIEWER),))
     valid = [alice, alice]
