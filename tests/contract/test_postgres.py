@@ -7,13 +7,15 @@ import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from tests.support.postgres_proxy import CuttingProxy
 from tests.support.postgres_server import PostgresServer, postgres_server
 
-from navarch.clock import SystemClock, ThreadOffload
+from navarch.app.store_places import Means, store_place
+from navarch.clock import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import (
     ConflictError,
     InUseError,
@@ -395,6 +397,27 @@ def test_a_standby_outlives_its_database_and_one_without_a_fleet(postgres: Postg
 def standby_at(url: str) -> PostgresStandby:
     address = PostgresAddress(url)
     return PostgresStandby(SystemClock(), address, InlineOffload(), SeededEntropy("1"))
+
+
+def test_a_database_that_was_emptied_or_exchanged_is_no_new_cluster(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url, other = postgres.new_url(), postgres.new_url()
+    entropy = SystemEntropy()
+    means = Means(SystemClock(), entropy, InlineOffload())
+    place = store_place(tmp_path / "state", url)
+    store = asyncio.run(place.open(means))
+    place.remember(store.cluster.id)
+    store.close()
+    asyncio.run(place.open(means)).close()
+    asyncio.run(store_place(tmp_path / "other", other).open(means)).close()
+    for lost, why in ((postgres.new_url(), "holds no fleet"), (other, "is of cluster")):
+        there = store_place(tmp_path / "state", lost)
+        with pytest.raises(StoreError, match=f"{why}.*is of {store.cluster.id}"):
+            asyncio.run(there.open(means))
+        with closing(there.standby(means)) as standby, pytest.raises(StoreError, match=why):
+            asyncio.run(standby.take_over())
+    asyncio.run(store_place(tmp_path / "new", postgres.new_url()).open(means)).close()
 
 
 def test_a_state_that_was_moved_is_not_opened(postgres: PostgresServer) -> None:

@@ -143,7 +143,7 @@ def test_a_copy_is_refused_while_a_server_runs_and_onto_a_state(
     folder: Path, tmp_path: Path, url: str
 ) -> None:
     filled(store_place(folder, None))
-    for place in (store_place(folder, None), store_place(folder, url)):
+    for place in (store_place(folder, None), store_place(tmp_path / "there", url)):
         with closing(opened(place)):
             done = run("copy", folder, url)
             assert done.exit_code == 1

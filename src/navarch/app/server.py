@@ -260,6 +260,7 @@ class Server:
         means = Means(self._clock, self._entropy, offload)
         store = self._store = await acquire_leadership(means, place, self._standby)
         stack.callback(store.close)
+        place.remember(store.cluster.id)
         # Closing a file under a thread that writes to it can take the process down.
         stack.callback(offload.close)
         if listener is None:

@@ -13,7 +13,7 @@ from navarch.core.errors import InUseError
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.ports.store import DurableStore, StandbyStore
 from navarch.stores.contents import ReadableStore, WritableStore
-from navarch.stores.sqlite import DATABASE, LOCK, SqliteStore
+from navarch.stores.sqlite import DATABASE, LOCK, SqliteStore, read_mark, write_mark
 from navarch.stores.sqlite_contents import (
     locked_folder,
     mark_sqlite,
@@ -50,6 +50,9 @@ class StorePlace(Protocol):
     def standby(self, means: Means) -> StandbyStore:
         """Return the store as one that another server leads."""
 
+    def remember(self, cluster: str) -> None:
+        """Record which cluster it holds, so that a lost database is no new cluster."""
+
     def read(self) -> AbstractContextManager[ReadableStore]:
         """Open the state to read it, also while a server runs."""
 
@@ -80,6 +83,9 @@ class Folder:
         opened = partial(SqliteStore.open, self._folder, means.offload, means.entropy)
         watch = StoppedLeaderWatch(means.clock, self._folder / LOCK, self._file)
         return _LockedFolder(means.clock, opened, watch)
+
+    def remember(self, cluster: str) -> None:
+        """Do nothing: the store has recorded it."""
 
     def read(self) -> AbstractContextManager[ReadableStore]:
         """Open the file."""
@@ -124,7 +130,8 @@ class _LockedFolder:
 class Database:
     """A PostgreSQL database."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, folder: Path) -> None:
+        """`folder` remembers the cluster, beside the files of the server."""
         # Imported late, here and below: psycopg is an extra.
         try:
             from navarch.stores.postgres_connection import PostgresAddress
@@ -134,6 +141,7 @@ class Database:
                 "pip install 'navarch[postgres]'"
             ) from error
         self._address = PostgresAddress(url)
+        self._folder = folder
         self.shown = self._address.shown
 
     async def open(self, means: Means) -> DurableStore:
@@ -141,14 +149,32 @@ class Database:
         from navarch.stores.postgres import PostgresStore
 
         return await means.offload.run(
-            lambda: PostgresStore.open(means.clock, self._address, means.offload, means.entropy)
+            lambda: PostgresStore.open(
+                means.clock,
+                self._address,
+                means.offload,
+                means.entropy,
+                expected=read_mark(self._folder),
+            )
         )
 
     def standby(self, means: Means) -> StandbyStore:
         """Return what follows the leader."""
         from navarch.stores.postgres_standby import PostgresStandby
 
-        return PostgresStandby(means.clock, self._address, means.offload, means.entropy)
+        return PostgresStandby(
+            means.clock,
+            self._address,
+            means.offload,
+            means.entropy,
+            expected=read_mark(self._folder),
+        )
+
+    def remember(self, cluster: str) -> None:
+        """Record it in the data folder."""
+        if not read_mark(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_mark(self._folder, cluster)
 
     def read(self) -> AbstractContextManager[ReadableStore]:
         """Open the database."""
@@ -184,4 +210,4 @@ def store_place(folder: Path, url: str | None) -> StorePlace:
             "the address of the store is not a PostgreSQL URL; write "
             "postgresql://USER@HOST:5432/DATABASE, or leave it out for SQLite in the data folder"
         )
-    return Database(url)
+    return Database(url, folder)

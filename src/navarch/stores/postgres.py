@@ -227,12 +227,18 @@ class PostgresStore:
         entropy: Entropy,
         *,
         empty: Fleet | None = None,
+        expected: str = "",
     ) -> "PostgresStore":
-        """Open the store at `address` as its leader, creating its tables if there are none."""
+        """Open the store at `address` as its leader, creating its tables if there are none.
+
+        `expected` is the cluster that it must hold, if that is known.
+        """
         session = LeaderSession(address)
         try:
             session.open()
-            return cls.lead(clock, address, offload, entropy, session, empty or Fleet())
+            return cls.lead(
+                clock, address, offload, entropy, session, empty or Fleet(), expected=expected
+            )
         except BaseException:
             session.close()
             raise
@@ -247,6 +253,8 @@ class PostgresStore:
         session: LeaderSession,
         empty: Fleet,
         known: Contents | None = None,
+        *,
+        expected: str = "",
     ) -> "PostgresStore":
         """Begin a term with `session`, which holds the lock.
 
@@ -264,6 +272,8 @@ class PostgresStore:
                 )
                 connection.execute("UPDATE state SET term = term + 1")
                 row = read_state(connection)
+                if expected and row.cluster != expected:
+                    raise _another_cluster(address.shown, row, expected)
                 if row.moved_to is not None:
                     raise MovedError(address.shown, row.moved_to)
             if known is not None and known[0].revision == row.revision:
@@ -527,6 +537,15 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     journal_start: int
     moved_to: str | None = None
     """Where `navarch store copy` has taken this state."""
+
+
+def _another_cluster(shown: str, row: StateRow, expected: str) -> StoreError:
+    held = f"is of cluster {row.cluster}" if row.term > 1 else "holds no fleet"
+    return StoreError(
+        f"{shown} {held}, but the data folder of this server is of {expected}: copy or restore "
+        "the state of that cluster to a new database (navarch store copy, navarch store restore), "
+        "or start another cluster with a --data-dir of its own"
+    )
 
 
 def read_state(connection: Connection) -> StateRow:

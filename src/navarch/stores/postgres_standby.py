@@ -40,12 +40,15 @@ class PostgresStandby:
         entropy: Entropy,
         *,
         empty: Fleet | None = None,
+        expected: str = "",
     ) -> None:
+        """`expected` is the cluster that the database must hold, if that is known."""
         self._clock = clock
         self._address = address
         self._offload = offload
         self._entropy = entropy
         self._empty = empty or Fleet()
+        self._expected = expected
         self._session = LeaderSession(address)
         self._connection: Connection | None = None
         """The session that listens."""
@@ -80,6 +83,7 @@ class PostgresStandby:
                 self._session,
                 self._empty,
                 self.known,
+                expected=self._expected,
             )
         except BaseException:
             self.close()

@@ -156,7 +156,8 @@ class SqliteStore:
         with ExitStack() as undo:
             lock = lock_folder(directory)
             undo.callback(os.close, lock)
-            marked = _read_mark(directory)
+            marked = read_mark(directory)
+            _check_files(directory, marked)
             try:
                 # Calls come from one thread at a time, but not always the same one.
                 database = sqlite3.connect(
@@ -184,7 +185,7 @@ class SqliteStore:
                 cluster = _cluster(database, entropy)
                 store = cls(offload, database, lock, directory / DATABASE, cluster, term, empty)
                 if not marked:
-                    _write_mark(directory, cluster.id)
+                    write_mark(directory, cluster.id)
             except (sqlite3.Error, *_UNREADABLE) as error:
                 if _is_damage(error):
                     raise _damaged(directory, str(error) or type(error).__name__) from error
@@ -474,26 +475,27 @@ def lock_folder(directory: Path) -> int:
     return lock
 
 
-def _read_mark(directory: Path) -> str:
-    """Return the id of the cluster that has its state in `directory`; empty for a new folder.
-
-    Raises StoreError if the database is gone or empty although there was one.
-    """
+def read_mark(directory: Path) -> str:
+    """Return the id of the cluster to which a data folder belongs; empty for a new folder."""
     try:
-        mark = (directory / MARK).read_text().strip()
+        return (directory / MARK).read_text().strip()
     except FileNotFoundError:
-        mark = ""
+        return ""
     except (OSError, ValueError) as error:
         raise StoreError(f"{directory / MARK} cannot be read: {error}") from error
+
+
+def _check_files(directory: Path, mark: str) -> None:
+    """Raise StoreError if the database is gone or empty although there was one."""
     # SQLite writes its log only after the first page of the database.
     files = [directory / DATABASE, directory / f"{DATABASE}-wal"]
     size, log_size = [file.stat().st_size if file.exists() else 0 for file in files]
     if not size and (mark or log_size):
         raise _damaged(directory, "it is missing or empty, and this folder held a cluster")
-    return mark
 
 
-def _write_mark(directory: Path, cluster: str) -> None:
+def write_mark(directory: Path, cluster: str) -> None:
+    """Record durably to which cluster a data folder belongs."""
     new = directory / f"{MARK}.new"
     with new.open("w") as file:
         file.write(f"{cluster}\n")
