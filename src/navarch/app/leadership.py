@@ -71,8 +71,7 @@ class Leadership:
     def __init__(self, clock: Clock, store: DurableStore) -> None:
         self._clock = clock
         self._store = store
-        self.problem: str | None = None
-        """Why the store cannot be written to at the moment."""
+        self._away = False
 
     async def keep(self) -> None:
         """Hold the leadership; raise SupersededError when another server has taken it."""
@@ -83,13 +82,13 @@ class Leadership:
             except SupersededError:
                 raise
             except StoreError as error:
-                if self.problem is None:
+                if not self._away:
                     log.warning("server.store_away", reason=str(error))
-                self.problem = str(error)
+                self._away = True
             else:
-                if self.problem is not None:
+                if self._away:
                     log.info("server.store_back")
-                self.problem = None
+                self._away = False
             await self._clock.sleep(every.total_seconds())
 
 

@@ -12,6 +12,7 @@ from navarch.cli.commands import Group
 from navarch.cli.confirm import yes_option
 from navarch.cli.errors import CommandError
 from navarch.cli.options import checked_store
+from navarch.cli.printing import echo
 from navarch.cli.session import Session, with_session
 from navarch.config import default_config, load_config
 from navarch.core.errors import StoreError
@@ -154,7 +155,7 @@ def restore(session: Session, source: Path, file: Path | None, at: str | None, y
     """
     place = _configured(file, at)
     if not yes and session.environment.is_interactive():
-        click.echo(OLD_COPY, err=True)
+        echo(OLD_COPY, err=True)
         click.confirm(f"Restore {source} to {place.shown}?", abort=True, err=True)
     with read_sqlite(source) as saved, place.create() as new:
         rows = fill(new, saved)

@@ -280,7 +280,13 @@ class PostgresStore:
                 return row, known
             return row, load(connection, empty)
 
-        row, contents = session.run(f"cannot open {address.shown}", begin)
+        try:
+            row, contents = session.run(f"cannot open {address.shown}", begin)
+        except msgspec.MsgspecError as error:
+            raise StoreError(
+                f"{address.shown} is damaged: {error}. List the damage with `navarch store check`, "
+                "and restore a backup to another database with `navarch store restore`"
+            ) from error
         return cls(clock, address, offload, session, row, contents)
 
     def close(self) -> None:
@@ -318,8 +324,10 @@ class PostgresStore:
         self._held_at = began
 
     async def check_writable(self) -> None:
-        """Write the time of this leader's last sign; raise StoreError if that fails."""
-        await self.hold()
+        """Write the state once more; raise StoreError if that fails."""
+        async with self._commits.alone():
+            doing = "the state cannot be written"
+            self._row = await self._offload.run(lambda: self._transaction(doing, []))
 
     async def confirm(self) -> None:
         """Make sure that this process led a moment ago; raise if it did not."""

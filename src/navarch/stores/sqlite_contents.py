@@ -115,8 +115,10 @@ class NewSqliteFile(SqliteContents):
 @contextmanager
 def new_sqlite(file: Path) -> Iterator[NewSqliteFile]:
     """Open a file that does not exist yet, to write it."""
-    if file.exists():
-        raise StoreError(f"{file} exists already; nothing was written")
+    log = file.with_name(f"{file.name}-wal")
+    if in_the_way := [each for each in (file, log) if each.exists()]:
+        names = " and ".join(map(str, in_the_way))
+        raise StoreError(f"{names} exists already; move it away first. Nothing was written")
     scratch = file.with_name(f"{file.name}.new")
     with _errors(file):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
