@@ -22,12 +22,7 @@ from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.witness import Reach, Testimony
-from navarch.fleet.disruption.governor.attributes import (
-    NARROW_PLACES,
-    Attribute,
-    attributes_of,
-    describe,
-)
+from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of, describe
 from navarch.fleet.disruption.governor.outage import TOGETHER
 from navarch.fleet.silence import is_known_to_work
 from navarch.ports.witness import Observation
@@ -49,6 +44,9 @@ CONSIDERED_MAX = 64
 
 SHARED = ("rack", "switch")
 """The attributes that a silent node and the nodes near it have in common, as far as it has them."""
+
+AFFECTED = ("rack", "switch", "nvlink", "network_path", "power_feed")
+"""The places whose machines can lose their network or power together."""
 
 DOUBTED_FOR = timedelta(hours=2)
 """How long the silence of a node that is gone is evidence against the network of its place."""
@@ -231,7 +229,7 @@ def unexplained_silences(
         if node.gone and now > silence.since + DOUBTED_FOR:
             continue
         for attribute in attributes_of(node):
-            if attribute[0] in NARROW_PLACES:
+            if attribute[0] in AFFECTED:
                 found.setdefault(attribute, set()).add(name)
     for attribute, name in _stopped_as_others(returned, showing):
         found.setdefault(attribute, set()).add(name)
@@ -248,7 +246,7 @@ def _stopped_as_others(
             stopped_at.setdefault(attribute, []).append(silence.since)
     for node in returned:
         for attribute in attributes_of(node):
-            others = stopped_at.get(attribute, ()) if attribute[0] in NARROW_PLACES else ()
+            others = stopped_at.get(attribute, ()) if attribute[0] in AFFECTED else ()
             pairs = product(others, node.past_silences)
             if any(abs(at - past.since) <= TOGETHER for at, past in pairs):
                 yield attribute, node.id

@@ -73,7 +73,7 @@ class LinuxHost:
         A machine on a network of its own may have no such route: then it is the one of the route to
         the control plane, if that is known by its address. A name may take long to resolve.
         """
-        addresses = [ANYWHERE, self._server] if _is_address(self._server) else [ANYWHERE]
+        addresses = [ANYWHERE, self._server] if _is_elsewhere(self._server) else [ANYWHERE]
         return next(filter(None, map(_source_address, addresses)), "")
 
     def cpu_times(self) -> CpuTimes:
@@ -269,12 +269,12 @@ class _Timex(ctypes.Structure):
     )
 
 
-def _is_address(host: str) -> bool:
+def _is_elsewhere(host: str) -> bool:
+    """Return whether `host` is an address that is not this machine's own."""
     try:
-        ip_address(host)
+        return not ip_address(host).is_loopback
     except ValueError:
         return False
-    return True
 
 
 def _source_address(target: str) -> str:

@@ -90,6 +90,7 @@ def test_a_machine_without_a_default_route_has_the_address_of_its_route_to_the_s
     assert address_in_a_namespace(private, "10.9.0.1") == "10.9.0.5"
     assert address_in_a_namespace(private, "10.7.0.1") == ""
     assert address_in_a_namespace(private, "server.example") == ""
+    assert address_in_a_namespace(f"{private}; ip link set lo up", "127.0.0.1") == ""
     assert address_in_a_namespace(routed, "10.9.0.1") == "10.8.0.5"
 
 

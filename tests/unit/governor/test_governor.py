@@ -386,7 +386,7 @@ def test_a_node_that_fell_silent_with_one_that_reports_again_is_doubted() -> Non
     assert passed(decide(nodes, now=stopped_at + timedelta(hours=3))) == ["training-1"]
 
 
-@pytest.mark.parametrize("place", ["rack", "switch", "power_feed", "network_path"])
+@pytest.mark.parametrize("place", ["rack", "nvlink_domain", "switch", "network_path"])
 def test_two_nodes_of_a_rack_that_stop_together_are_doubted_until_they_report(place: str) -> None:
     nodes = fleet(288)
     nodes[:18] = [evolve(node, labels={place: "r1"}) for node in nodes[:18]]
@@ -396,6 +396,16 @@ def test_two_nodes_of_a_rack_that_stop_together_are_doubted_until_they_report(pl
     assert passed(decide([returned, *nodes[1:]], now=a_day)) == []
     assert passed(decide([mute_since(nodes[0], stopped_at), *nodes[1:]], now=a_day)) == []
     assert passed(decide(nodes, now=a_day)) == ["training-1"]
+
+
+def test_two_nodes_of_a_power_feed_that_stop_together_are_doubted_for_two_hours() -> None:
+    nodes = fleet(288)
+    nodes[:18] = [evolve(node, labels={"power_feed": "f1"}) for node in nodes[:18]]
+    stopped_at = NOW - timedelta(minutes=20)
+    nodes[0] = evolve(nodes[0], past_silences=(Silence(since=stopped_at, until=NOW),))
+    nodes[1] = mute_since(nodes[1], stopped_at)
+    assert passed(decide(nodes, now=NOW + timedelta(hours=1))) == []
+    assert passed(decide(nodes, now=NOW + timedelta(hours=2))) == ["training-1"]
 
 
 def test_a_node_is_doubted_though_the_one_that_stopped_with_it_stopped_again_since() -> None:
@@ -660,6 +670,10 @@ def test_a_change_that_came_to_every_node_is_not_suspected_for_a_few() -> None:
     nodes = fleet(100, traits=rolled_out)
     nodes[:4] = [faulty(node) for node in nodes[:4]]
     assert find_causes(DomainStats(nodes), SETTINGS, now=NOW) == {}
+    # More than hardware shows by itself, and less than a bad driver for all would break.
+    nodes[:30] = [faulty(node) for node in nodes[:30]]
+    causes = find_causes(DomainStats(nodes), SETTINGS, now=NOW).get("xid 79", ())
+    assert not any(cause.suspects for cause in causes)
     nodes[:60] = [faulty(node) for node in nodes[4:64]]
     (cause,) = find_causes(DomainStats(nodes), SETTINGS, now=NOW)["xid 79"]
     assert cause.suspects == ("driver=570.86",)

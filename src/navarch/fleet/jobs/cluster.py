@@ -60,8 +60,8 @@ _ALWAYS = datetime(2000, 1, 1, tzinfo=UTC)
 
 _FREE = ResourceShare(quota=UNLIMITED)
 
-
 NO_POOL = PoolName("")
+
 
 Spec = TypeVar("Spec")
 Name = TypeVar("Name", bound=str)

@@ -64,9 +64,6 @@ PLACES = ("zone", "region", "block", "switch", "network_path", "power_feed", "ra
 """The kinds whose machines may really be broken together. All others, such as a driver or an
 instance type, rather make sound machines look broken."""
 
-NARROW_PLACES = ("switch", "network_path", "power_feed", "rack", "nvlink")
-"""Those of them that are small enough to lose their network or power as a whole."""
-
 _NOWHERE = Topology()
 
 

@@ -14,7 +14,6 @@ from navarch.core.health import HEARTBEAT, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import LINK, Node
 from navarch.fleet.disruption.governor.attributes import (
-    NARROW_PLACES,
     PLACES,
     Attribute,
     describe,
@@ -37,8 +36,11 @@ SILENT_PER_NODE_DAY = 0.001
 
 PAIR_MAX = timedelta(hours=2)
 """How long two nodes are doubted for stopping together, or one of them after the other has reported
-again, if they share no place smaller than a zone or block: it may be a coincidence. Two nodes of
-one rack that stop together are rarely dead both, and are doubted until they report."""
+again, if they are not behind one switch: it may be a coincidence."""
+
+ONE_SWITCH = ("rack", "nvlink", "switch", "network_path")
+"""The places in which one switch explains the silence of two nodes far better than two deaths do.
+They are doubted until they report. A power feed is none: a machine without power is really dead."""
 
 KINDS = ("pool", "provider", "fleet", LINK, *PLACES)
 """The attributes with which nodes can lose their connection together."""
@@ -145,7 +147,7 @@ def _stopped_together(
             for j in range(first, i + 1)
         )
         last_sign = max(each.over_at or stop.at for each in found[first:end])
-        may_be_chance = together == NODES_MIN and scope[0] not in NARROW_PLACES
+        may_be_chance = together == NODES_MIN and scope[0] not in ONE_SWITCH
         if may_be_chance and now >= last_sign + PAIR_MAX:
             continue
         chance = chance_of(together, nodes=nodes, within=TOGETHER, per_node_day=per_node_day)
