@@ -166,7 +166,7 @@ def build_local_api(
             authenticator or (BearerToken(token) if token else Anyone()),
         ]
     )
-    evidence = EvidenceService(store, MemoryArchive())
+    evidence = EvidenceService(clock, store, MemoryArchive())
     app = build_http_app(
         clock,
         entropy,

@@ -318,7 +318,7 @@ class Server:
             services=ScopedServices(parts).guarded(),
             agents=agents,
             desk=HeartbeatDesk(agents, opened.snapshots.telemetry, self._metrics),
-            evidence=GuardedEvidence(EvidenceService(store, archive), agents),
+            evidence=GuardedEvidence(EvidenceService(self._clock, store, archive), agents),
             uses=uses,
         )
 

@@ -133,7 +133,7 @@ def build_services(parts: ServiceParts, scope: Scope) -> Services:
         fleet=fleet,
         jobs=plane.jobs_over(store),
         alerts=AlertService(clock, parts.entropy, store, parts.alerts),
-        evidence=EvidenceService(store, CallersArchive(parts.archive, store, scope)),
+        evidence=EvidenceService(clock, store, CallersArchive(parts.archive, store, scope)),
         held=HeldService(clock, store),
         bringups=BringUpService(store, CallersBringUpLogs(parts.logs, store, scope)),
         joins=JoinService(clock, store),

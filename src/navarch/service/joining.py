@@ -26,7 +26,10 @@ from navarch.ports.clock import Clock
 from navarch.ports.evidence import Archive
 from navarch.ports.shell import BringUpLogs
 from navarch.ports.store import Store
+from navarch.service.pace import ReportPace
 
+BUNDLE_COST_S = 3.0
+"""The part of a node's time that a bundle takes: it is inflated, and written beside the others."""
 ID_LENGTH_MAX = 200
 """The longest name of a bundle: it is part of a URL and the name of a file."""
 
@@ -138,9 +141,10 @@ class JoinService:
 class EvidenceService:
     """Stores bundles of evidence, if their content matches their note."""
 
-    def __init__(self, store: Store, archive: Archive) -> None:
+    def __init__(self, clock: Clock, store: Store, archive: Archive) -> None:
         self._store = store
         self._archive = archive
+        self._pace = ReportPace(clock)
 
     async def report_evidence(self, evidence: Evidence) -> None:
         """Store a bundle."""
@@ -156,6 +160,7 @@ class EvidenceService:
             raise InvalidError(f"a bundle may have at most {CONTENT_BYTES_MAX} bytes")
         if hashlib.sha256(evidence.content).hexdigest() != note.sha256:
             raise InvalidError("the content does not match the checksum of the bundle")
+        await self._pace.spend(note.node, BUNDLE_COST_S)
         inflated(evidence)
         note = replace(note, why=REASON_LENGTH.cut(note.why))
         await self._archive.keep(replace(evidence, note=note))

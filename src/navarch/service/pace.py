@@ -44,19 +44,23 @@ class ReportPace:
 
         Raises UnreachableError if too many wait already: the agent sends it again later.
         """
+        results = () if report is None else report.results
+        faults = sum(result.health is not Health.HEALTHY for result in results)
+        await self.spend(name, COST_S + faults * COST_PER_FAULT_S)
+
+    async def spend(self, name: NodeId, cost_s: float) -> None:
+        """Return once a node may take that much more of the time; raises UnreachableError too."""
         node = self._nodes.setdefault(name, _Node())
         self._nodes.move_to_end(name)
         if len(self._nodes) > NODES_MAX:
             self._nodes.popitem(last=False)
-        results = () if report is None else report.results
-        faults = sum(result.health is not Health.HEALTHY for result in results)
         now = self._clock.monotonic()
-        node.paid_until = max(node.paid_until, now) + COST_S + faults * COST_PER_FAULT_S
+        node.paid_until = max(node.paid_until, now) + cost_s
         delay = node.paid_until - BURST_S - now
         if delay <= 0:
             return
         if node.waiting >= REPORTS_WAITING.most:
-            node.paid_until -= COST_S + faults * COST_PER_FAULT_S
+            node.paid_until -= cost_s
             raise UnreachableError(f"{name}: too many reports wait; send this one again later")
         if not node.waiting:
             log.warning("report.delayed", node=name, seconds=round(delay, 1))

@@ -20,6 +20,7 @@ from navarch.agent.evidence import EvidenceCollector, pack, unpack
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
+from navarch.clock import SystemClock
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
@@ -220,7 +221,9 @@ def test_a_bundle_is_refused_if_its_name_is_too_long_for_a_file(
     async def main() -> None:
         local = build_local_api()
         node = await local.register("é" * 42)
-        service = EvidenceService(local.store, FolderArchive(tmp_path, InlineOffload()))
+        service = EvidenceService(
+            SystemClock(), local.store, FolderArchive(tmp_path, InlineOffload())
+        )
         bundle = a_bundle(name, node=node)
         bundle = replace(bundle, note=replace(bundle.note, why="w" * 100_000))
         if not kept:
@@ -238,7 +241,7 @@ def test_the_control_plane_refuses_a_bundle_that_does_not_match_its_note() -> No
     async def main() -> None:
         local = build_local_api()
         node = await local.register("gpu-1")
-        service = EvidenceService(local.store, MemoryArchive())
+        service = EvidenceService(SystemClock(), local.store, MemoryArchive())
         with pytest.raises(NotFoundError):
             await service.report_evidence(a_bundle("e", node="stranger"))
         with pytest.raises(NotFoundError):

@@ -1,18 +1,27 @@
 """The pace of reports: a node that sends too many is delayed, and a sound one never."""
 
 import asyncio
+import gzip
+import hashlib
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.support.archives import MemoryArchive
 
 from navarch.core.errors import UnreachableError
+from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
+from navarch.core.incident import Evidence, EvidenceNote
 from navarch.core.limits import FAULTS_PER_REPORT, REPORTS_WAITING
+from navarch.core.ownership import Cluster
 from navarch.service import pace
+from navarch.service.joining import EvidenceService
 from navarch.service.pace import ReportPace
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import NOW, a_node
 
 NODE = NodeId("gpu-1")
 HEALTHY = HealthReport(results=(CheckResult(check="gpu", health=Health.HEALTHY),) * 30)
@@ -83,4 +92,27 @@ def test_the_table_of_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(paced._nodes) == 20
 
     monkeypatch.setattr(pace, "NODES_MAX", 20)
+    play(story)
+
+
+def test_bundles_of_evidence_are_paced_too() -> None:
+    async def story(_paced: ReportPace, clock: SimClock) -> None:
+        store = MemoryStore(Cluster(id="test", secret=bytes(32)))
+        await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
+        service = EvidenceService(clock, store, MemoryArchive())
+        content = gzip.compress(b"{}")
+        sha256 = hashlib.sha256(content).hexdigest()
+        began = clock.monotonic()
+        for number in range(30):
+            note = EvidenceNote(
+                id=f"e{number}",
+                node=NODE,
+                taken_at=NOW,
+                why="",
+                sha256=sha256,
+                size_bytes=len(content),
+            )
+            await service.report_evidence(Evidence(note=note, content=content))
+        assert clock.monotonic() - began == pytest.approx(60, abs=4)
+
     play(story)
