@@ -136,11 +136,11 @@ async def the_largest_pool(target: Target) -> None:
 
 
 async def reports_with_new_checks(target: Target) -> None:
-    await target.send(a_report(f"check-{n}-", 2000) for n in range(40))
+    await target.send(a_report(f"check-{n}-", 2000) for n in range(25))
 
 
 async def reports_with_known_faults(target: Target) -> None:
-    await target.send(a_report("check-", 200) for _ in range(60))
+    await target.send(a_report("check-", 200) for _ in range(15))
 
 
 async def reports_of_many_texts(target: Target) -> None:
@@ -149,7 +149,7 @@ async def reports_of_many_texts(target: Target) -> None:
         {"check": f"xid/{i}", "health": "unhealthy", "lasting": True, "facts": facts}
         for i in range(70)
     ]
-    await target.send([post("health", {"node": "host-0", "report": {"results": results}})] * 40)
+    await target.send([post("health", {"node": "host-0", "report": {"results": results}})] * 15)
 
 
 async def reports_of_many_values(target: Target) -> None:
