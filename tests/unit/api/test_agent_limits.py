@@ -9,7 +9,7 @@ from tests.support.local_api import H100, LocalApi, build_local_api
 
 from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.health import CheckResult, Condition, Health, HealthReport
-from navarch.core.ids import NodeId, Token
+from navarch.core.ids import IncidentId, NodeId, Token
 from navarch.core.instance import Gpu, Inventory
 from navarch.core.limits import (
     CHECK_LENGTH,
@@ -30,7 +30,8 @@ from navarch.core.limits import (
 )
 from navarch.core.records import evolve
 from navarch.health.conditions import EXPLAINED_MAX, evaluate, explain
-from navarch.health.incidents.grouping import COUNT_MAX
+from navarch.health.incidents.finding import finding_of
+from navarch.health.incidents.grouping import COUNT_MAX, group
 from navarch.ports.agents import Registration
 from navarch.service.agent_limits import bounded
 
@@ -194,6 +195,25 @@ def test_a_node_with_many_incidents_changes_none_that_another_node_opened() -> N
         after = local.store.fleet().incidents
         assert {name: after[name] for name in before} == before
         assert len(after) == len(before) + INCIDENTS_PER_NODE.most
+
+    asyncio.run(story())
+
+
+def test_findings_beyond_the_limit_join_an_incident_that_the_node_opened_itself() -> None:
+    async def story() -> None:
+        local = build_local_api()
+        await attacked(local, 3)
+        fleet = local.store.fleet()
+        opened = list(fleet.incidents.values())
+        later = max(each.opened_at for each in opened) + timedelta(minutes=1)
+        other = evolve(
+            opened[0], id=IncidentId("other"), node=NodeId("other"), nodes=(), opened_at=later
+        )
+        result = failing("new", facts={"code": "79", "kind": "xid", "gpu": "GPU-new"})
+        finding = finding_of(fleet.nodes[NODE], result, later)
+        (changed,) = group([*opened, other], [finding])
+        assert changed.node == NODE
+        assert changed.id in fleet.incidents
 
     asyncio.run(story())
 
