@@ -17,6 +17,12 @@ TOKEN = "t0ken"
 REQUESTS, STREAMS, CALLS, NOISES = 7000, 1500, 1000, 500
 
 
+@pytest.fixture(autouse=True)
+def prompt_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer wrong tokens at once: thousands of them come from one address here."""
+    monkeypatch.setattr("navarch.api.logins.DELAY_S", 0.0)
+
+
 def run_story(
     story: Callable[[LocalApi], Awaitable[None]], caplog: pytest.LogCaptureFixture
 ) -> None:
