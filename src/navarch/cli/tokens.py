@@ -10,6 +10,7 @@ from navarch.cli.completion import complete_pool
 from navarch.cli.errors import refuse_over_grpc
 from navarch.cli.options import duration, reason_option
 from navarch.cli.output import Output
+from navarch.cli.printing import echo
 from navarch.cli.render.table import Canvas, Column, age, printable, render_table, timestamp
 from navarch.cli.session import Session, with_session
 from navarch.core.access import Grant, Role
@@ -136,9 +137,9 @@ def _print(session: Session, made: IssuedToken) -> None:
         session.show(made, lambda _: "")
         return
     # Only the token on standard output, so that a script can read it.
-    click.echo(made.token)
+    echo(made.token)
     end = f"until {timestamp(made.expires_at)}" if made.expires_at else "without an end"
-    click.echo(f"Token {made.name}, {end}. Store it now: it cannot be shown again.", err=True)
+    echo(f"Token {made.name}, {end}. Store it now: it cannot be shown again.", err=True)
 
 
 def _render_caller(found: Caller, _canvas: Canvas) -> str:

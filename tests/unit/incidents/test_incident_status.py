@@ -102,6 +102,7 @@ def test_fields_outside_incident_inputs_change_no_incident() -> None:
         "launch": None,
         "attempts": 3,
         "retry_at": NOW,
+        "refused": broken().launch,
         "registered_at": None,
         "boot_id": "another",
         "machine": "a key",

@@ -145,9 +145,9 @@ def test_a_text_of_elsewhere_reads_no_secrets(tmp_path: Path) -> None:
 
 
 def test_what_a_secret_file_holds_is_never_taken_for_a_reference(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("env:HOME")
+    (tmp_path / "token").write_text("env:SOME_VARIABLE")
     path = tmp_path / "navarch.yaml"
     path.write_text("server: {auth_token_file: ./token}\nproviders: {fake: {type: fake}}\n")
-    config = load_config(path, environment={"HOME": "/root"})
+    config = load_config(path, environment={"SOME_VARIABLE": "another-token-0123"})
     assert config.server.auth_token is not None
-    assert config.server.auth_token.reveal() == "env:HOME"
+    assert config.server.auth_token.reveal() == "env:SOME_VARIABLE"
