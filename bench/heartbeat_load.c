@@ -4,8 +4,8 @@
  *
  * MODE is http or grpc. RATE 0 keeps one request under way on every connection; any other sends that
  * many a second, each on the connection that has been idle longest. FILE holds requests as (u32
- * little endian length, bytes): whole HTTP requests, or protobuf messages. Connection i sends
- * request i. Prints "begin" and "end" around the measured time, then one line of JSON. Latencies
+ * little endian length, bytes): whole HTTP requests, or protobuf messages. Connection i of n sends
+ * the requests i, i + n, i + 2n, ... over and over. Prints "begin" and "end" around the measured time, then one line of JSON. Latencies
  * count from the moment at which a request was due, so a late start is not forgiven.
  */
 #define _GNU_SOURCE
@@ -33,6 +33,7 @@ struct buffer { uint8_t *bytes; size_t used, sent, room; };
 
 struct connection {
     int fd, busy, dead, settled;
+    uint32_t next;               /* the request to send next */
     uint64_t due_ns;
     struct buffer in, out;
     uint32_t stream;             /* the HTTP/2 stream of the request under way */
@@ -86,6 +87,7 @@ static void flush(struct connection *c) {
 static void complete(struct connection *c, int ok) {
     uint64_t t = now_ns();
     c->busy = 0;
+    c->next = (c->next + (uint32_t)connection_count) % request_count;
     if (!ok) failed++;
     else {
         acknowledged++;
@@ -132,7 +134,7 @@ static void send_headers(struct connection *c) {
 }
 
 static void send_message(struct connection *c) {
-    uint32_t i = (uint32_t)(c - connections) % request_count, size = request_sizes[i];
+    uint32_t i = c->next, size = request_sizes[i];
     if (c->window < (int64_t)size + 5 || c->stream_window < (int64_t)size + 5) {
         c->waiting_for_window = 1;
         return;
@@ -209,8 +211,7 @@ static void start(struct connection *c, uint64_t due_ns) {
         send_headers(c);
         send_message(c);
     } else {
-        uint32_t i = (uint32_t)(c - connections) % request_count;
-        append(&c->out, requests[i], request_sizes[i]);
+        append(&c->out, requests[c->next], request_sizes[c->next]);
     }
     flush(c);
 }
@@ -268,6 +269,7 @@ static int open_connections(int port) {
     for (int i = 0; i < connection_count; i++) {
         struct connection *c = connections + i;
         int one = 1;
+        c->next = (uint32_t)i % request_count;
         c->fd = socket(AF_INET, SOCK_STREAM, 0);
         if (c->fd < 0 || connect(c->fd, (void *)&server, sizeof server)) { perror("connect"); return 1; }
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -1,6 +1,6 @@
-"""A control plane with one door open, to be measured from outside: `python -m bench.ingest_server`.
+"""A control plane to be measured from outside: `python -m bench.ingest_server`.
 
-Prints `ready PORT`; on SIGTERM prints what it received as JSON, and ends.
+Prints `ready HTTP-PORT GRPC-PORT`; on SIGTERM prints what it received as JSON, and ends.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
+from navarch.service.joining import JoinService
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import indexed
@@ -33,7 +34,7 @@ from navarch.testing.worlds import indexed
 INTERVAL = timedelta(seconds=10)
 
 
-async def serve(door: str, nodes: int, token: str) -> None:
+async def serve(nodes: int, token: str) -> None:
     clock, entropy = SystemClock(), SystemEntropy()
     store = MemoryStore(Cluster(id="bench", secret=bytes(32)))
     now = clock.now()
@@ -62,29 +63,26 @@ async def serve(door: str, nodes: int, token: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(desk.run(clock))]
-        if door == "http":
-            listener = listen("127.0.0.1", 0)
-            port = listener.getsockname()[1]
-            app = build_http_app(
-                clock,
-                entropy,
-                fleet,
-                agents,
-                auth=auth,
-                desk=desk,
-                metrics=lambda: iter(()),
-                calls=calls,
-            )
-            server = HttpServer(clock, app, listener=listener, heartbeat_interval=INTERVAL)
-            running.append(tasks.create_task(server.run()))
-        else:
-            grpc_server = GrpcServer(
-                fleet, agents, auth=auth, desk=desk, address="127.0.0.1:0", calls=calls
-            )
-            port = grpc_server.port
-            running.append(tasks.create_task(grpc_server.run()))
+        listener = listen("127.0.0.1", 0)
+        app = build_http_app(
+            clock,
+            entropy,
+            fleet,
+            agents,
+            auth=auth,
+            desk=desk,
+            metrics=lambda: iter(()),
+            calls=calls,
+            joins=JoinService(clock, store),
+        )
+        server = HttpServer(clock, app, listener=listener, heartbeat_interval=INTERVAL)
+        running.append(tasks.create_task(server.run()))
+        grpc_server = GrpcServer(
+            fleet, agents, auth=auth, desk=desk, address="127.0.0.1:0", calls=calls
+        )
+        running.append(tasks.create_task(grpc_server.run()))
         settle_collector()
-        print(f"ready {port}", flush=True)
+        print(f"ready {listener.getsockname()[1]} {grpc_server.port}", flush=True)
         await stopping.wait()
         for task in running:
             task.cancel()
@@ -95,13 +93,12 @@ async def serve(door: str, nodes: int, token: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--door", choices=["http", "grpc"], required=True)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--token", required=True)
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    uvloop.run(serve(options.door, options.nodes, options.token))
+    uvloop.run(serve(options.nodes, options.token))
 
 
 if __name__ == "__main__":
