@@ -9,16 +9,19 @@ import json
 import resource
 import signal
 from datetime import timedelta
+from functools import partial
 
 import uvloop
 
-from navarch.api.auth import BearerToken
+from navarch.api.auth import BearerToken, Chain, JoinTokens, StoredTokens
 from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
+from navarch.api.guard import GuardedAgents
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
 from navarch.api.metrics import PrometheusMetrics, settle_collector
+from navarch.app.services import host_pool
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
@@ -27,6 +30,7 @@ from navarch.core.ownership import Cluster
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
 from navarch.service.joining import JoinService
+from navarch.service.tokens import TokenService
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import indexed
@@ -54,11 +58,14 @@ async def serve(nodes: int, token: str) -> None:
     for node in known:
         columns.record_heartbeat(node.id)
     timing = Timing(heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL)
-    agents = AgentService(clock, store, indexed(store), columns, timing=lambda: timing)
+    service = AgentService(clock, store, indexed(store), columns, timing=lambda: timing)
+    joins = JoinService(clock, store)
+    agents = GuardedAgents(service, joins, pool_of=partial(host_pool, store, service.resolve))
     fleet = FleetService(clock, entropy, store, columns)
     metrics = PrometheusMetrics()
     desk, calls = HeartbeatDesk(agents, columns, metrics), ApiMetrics(clock, metrics)
-    auth = BearerToken(token)
+    links = (JoinTokens(joins), StoredTokens(TokenService(clock, entropy, store)))
+    auth = Chain([*links, BearerToken(token)])
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     async with asyncio.TaskGroup() as tasks:
@@ -73,7 +80,6 @@ async def serve(nodes: int, token: str) -> None:
             desk=desk,
             metrics=lambda: iter(()),
             calls=calls,
-            joins=JoinService(clock, store),
         )
         server = HttpServer(clock, app, listener=listener, heartbeat_interval=INTERVAL)
         running.append(tasks.create_task(server.run()))

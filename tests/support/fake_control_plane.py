@@ -106,6 +106,10 @@ class FakeControlPlane:
         self._check(node)
         return list(self.waiting.values())
 
+    def resolve(self, name: NodeId) -> NodeId:
+        """Return the name: no agent goes by the name of its machine."""
+        return name
+
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Record a report, unless it is a duplicate."""
         self.fault("report_health")

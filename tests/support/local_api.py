@@ -156,7 +156,7 @@ def build_local_api(
     )
     joins = JoinService(clock, store, agent_token=lambda: agent_token)
     tokens = TokenService(clock, entropy, store)
-    guarded_agents = GuardedAgents(agents, joins, pool_of=partial(host_pool, store))
+    guarded_agents = GuardedAgents(agents, joins, pool_of=partial(host_pool, store, agents.resolve))
     desk = HeartbeatDesk(guarded_agents, columns, metrics)
     calls = ApiMetrics(clock, metrics or NoMetrics())
     auth = Chain(

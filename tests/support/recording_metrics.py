@@ -1,7 +1,7 @@
 """Metrics that keep every value, to compare them with what a test expects."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from navarch.ports.metrics import DURATION_BUCKETS_S, Counter, Gauge, Histogram, ReadValues
 
@@ -91,6 +91,11 @@ class _Instrument:
 
     def begin(self, **labels: str) -> None:
         self._checked(labels)
+
+    def bind(self, **labels: str) -> Callable[[float], None]:
+        self._checked(labels)
+        record = self.add if self.kind == "counter" else self.observe
+        return lambda value: record(value, **labels)
 
     def _checked(self, labels: dict[str, str]) -> Labels:
         assert labels.keys() == {*self.labels}, f"{self._name} has the labels {self.labels}"

@@ -1,7 +1,8 @@
 """Metrics of the calls that clients and agents make."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from navarch.api.http.exchange import Refusal
 from navarch.api.large_requests import Turnstile
@@ -53,15 +54,48 @@ class ApiMetrics:
             labels=("protocol", "method"),
             buckets=CALL_BUCKETS_S,
         )
+        self._methods: dict[tuple[str, str], MethodMetrics] = {}
 
-    def begin(self, protocol: str, method: str) -> None:
-        """Begin the series of a method: one that begins at one hides its first increase."""
-        for result in ("ok", INTERNAL.name):
-            self._results.add(0, protocol=protocol, method=method, result=result)
-        self._durations.begin(protocol=protocol, method=method)
+    def method(self, protocol: str, method: str) -> "MethodMetrics":
+        """Return what measures the calls of one method.
+
+        Its series begin at once: one that begins at one hides its first increase.
+        """
+        known = self._methods.get((protocol, method))
+        if known is None:
+            labels = {"protocol": protocol, "method": method}
+            known = self._methods[protocol, method] = MethodMetrics(
+                self._clock,
+                succeed=self._results.bind(**labels, result="ok"),
+                fail=partial(self._results.add, protocol=protocol, method=method),
+                observe=self._durations.bind(**labels),
+            )
+        return known
+
+    def measure(self, protocol: str, method: str) -> AbstractContextManager[None]:
+        """Measure one call."""
+        return self.method(protocol, method).measure()
+
+
+class MethodMetrics:
+    """Measures the calls of one method."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        succeed: Callable[[float], None],
+        fail: Callable[..., None],
+        observe: Callable[[float], None],
+    ) -> None:
+        fail(0, result=INTERNAL.name)
+        self._clock = clock
+        self._succeed = succeed
+        self._fail = fail
+        self._observe = observe
 
     @contextmanager
-    def measure(self, protocol: str, method: str) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         """Measure one call."""
         began, result = self._clock.monotonic(), "canceled"
         try:
@@ -71,6 +105,8 @@ class ApiMetrics:
             result = error.code if isinstance(error, Refusal) else code_of(error).name
             raise
         finally:
-            took_s = self._clock.monotonic() - began
-            self._results.add(protocol=protocol, method=method, result=result)
-            self._durations.observe(took_s, protocol=protocol, method=method)
+            self._observe(self._clock.monotonic() - began)
+            if result == "ok":
+                self._succeed(1.0)
+            else:
+                self._fail(result=result)

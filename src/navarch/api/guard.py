@@ -117,6 +117,20 @@ class GuardedAgents:
         self._check("pending", node)
         return self._agents.pending(node)
 
+    def resolve(self, name: NodeId) -> NodeId:
+        """Return the node of that name, or of the machine of that name at its provider.
+
+        To a caller that may not report that node, its name is not revealed.
+        """
+        permitted("resolve")
+        node = self._agents.resolve(name)
+        try:
+            if node != name:
+                self._check("resolve", node)
+        except PermissionDeniedError:
+            return name
+        return node
+
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report the results of checks."""
         self._check("report_health", node)

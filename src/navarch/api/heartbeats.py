@@ -1,23 +1,21 @@
-"""Packed heartbeats: liveness at once, readings in batches."""
+"""Heartbeats: liveness at once, readings in batches. Every encoding ends here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from google.protobuf.message import DecodeError
 
-from navarch.core.errors import InvalidError
+from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import NodeId
 from navarch.core.recovery import Command
 from navarch.ports.agents import AgentApi
 from navarch.ports.clock import Clock
 from navarch.ports.metrics import Metrics, NoMetrics
-from navarch.wire.v1.agent_pb2 import AgentCommand, HeartbeatRequest, HeartbeatResponse
-from navarch.wire.v1.heartbeat_wire_pb2 import HeartbeatWire
+from navarch.wire.v1.agent_pb2 import AgentCommand, HeartbeatResponse
 
 Floats = npt.NDArray[np.float32]
+Real = TypeVar("Real", np.float32, np.float64)
 
 TICK_S = 0.1
 """The longest delay before a reading is written to the table."""
@@ -26,8 +24,21 @@ BATCH_MAX = 4096
 GPUS_MAX = 64
 """More than any machine has; a bound on what one heartbeat may claim."""
 READINGS = 4
-READING_MAX = np.float32(1e9)
+READING_MAX = 2.0**53
+"""A larger reading is no usable number, and is dropped like NaN."""
 _MIB = np.float32(2**20)
+
+
+class Heartbeat(NamedTuple):
+    """A heartbeat, whatever its encoding was."""
+
+    node: NodeId
+    """As the sender names it: its node, or its machine at the provider."""
+    host: tuple[float, float] = (0.0, 0.0)
+    """CPU and memory use, in percent."""
+    readings: bytes | None = None
+    """Temperature in degrees, power in watts, utilisation in percent and memory used in MiB, each
+    of all GPUs, as little-endian float32. NaN is a reading to drop. None: no readings at all."""
 
 
 class HeartbeatSink(Protocol):
@@ -45,18 +56,19 @@ class HeartbeatSink(Protocol):
 
 
 class HeartbeatDesk:
-    """Receives packed heartbeats from every server.
+    """Receives the heartbeats of every server, in every encoding.
 
     Liveness and commands are urgent, so each heartbeat reaches the agent API at once. Readings
-    stay bytes until the next tick writes all of them in one operation.
+    stay bytes until the next tick writes the latest of each node in one operation.
     """
 
     def __init__(
         self, agents: AgentApi, sink: HeartbeatSink, metrics: Metrics | None = None
     ) -> None:
+        self._agents = agents
         self._heartbeat = agents.heartbeat
         self._sink = sink
-        self._batches: dict[int, _Batch] = {}
+        self._latest: dict[NodeId, Heartbeat] = {}
         self.received = 0
         self._delays = (metrics or NoMetrics()).histogram(
             "navarch_event_loop_delay_seconds",
@@ -64,50 +76,57 @@ class HeartbeatDesk:
             buckets=DELAY_BUCKETS_S,
         )
 
-    def beat(self, body: bytes) -> bytes:
-        """Process one HeartbeatRequest; return the HeartbeatResponse.
+    def receive(self, heartbeat: Heartbeat) -> Sequence[Command]:
+        """Process one heartbeat; return the commands that its node has not received.
 
-        Raises InvalidError for a message that cannot be read, and NotFoundError for a node that
-        never registered.
+        The sender is the caller, which may be limited to some nodes. Raises InvalidError for a
+        heartbeat that no node sends, PermissionDeniedError for a node that the caller may not
+        report, and NotFoundError for a node that never registered.
         """
+        node, _, readings = heartbeat
+        if readings is not None and len(readings) > READINGS * 4 * GPUS_MAX:
+            count = len(readings) // (READINGS * 4)
+            raise InvalidError(f"one value per GPU, at most {GPUS_MAX}: there are {count}")
         try:
-            message = HeartbeatWire.FromString(body)
-        except DecodeError as error:
-            raise InvalidError("not a HeartbeatRequest") from error
-        temperatures = message.temperature_c
-        size = len(temperatures)
-        if not size and len(body) > 64:
-            # Arrays may also come unpacked, which no generated code does: read them slowly.
-            message = _packed(body)
-            temperatures = message.temperature_c
-            size = len(temperatures)
-        power, use, memory = message.power_w, message.utilization_pct, message.memory_used_mib
-        is_even = len(power) == len(use) == len(memory) == size
-        if not is_even or size % 4 or size > 4 * GPUS_MAX:
-            _refuse(message)
-        readings = temperatures + power + use + memory
-        node = NodeId(message.node_id)
-        commands = self._heartbeat(node)
-        batch = self._batches.get(size)
-        if batch is None:
-            batch = self._batches[size] = _Batch()
-        batch.nodes.append(node)
-        batch.hosts.append((message.cpu_pct, message.memory_pct))
-        batch.readings.append(readings)
+            commands = self._heartbeat(node)
+        except NotFoundError as error:
+            node = self._node_of_machine(node, error)
+            commands = self._heartbeat(node)
         self.received += 1
-        if len(batch.nodes) >= BATCH_MAX:
-            self.flush()
-        return render_commands(commands) if commands else b""
+        if readings is not None:
+            self._latest[node] = heartbeat
+            if len(self._latest) >= BATCH_MAX:
+                self.flush()
+        return commands
+
+    def _node_of_machine(self, name: NodeId, error: NotFoundError) -> NodeId:
+        """Return the node of an agent that reports under the name of its machine.
+
+        Raises `error` if there is no such machine either.
+        """
+        if not name:
+            raise InvalidError("node_id is required")
+        if "\0" in name:
+            raise InvalidError("must not contain a NUL - at `$.node`")
+        node = self._agents.resolve(name)
+        if node == name:
+            raise error
+        return node
 
     def flush(self) -> None:
         """Write every pending reading to the sink."""
-        batches, self._batches = self._batches, {}
-        for size, batch in batches.items():
-            shape = (len(batch.nodes), READINGS, size // 4)
-            readings = np.frombuffer(b"".join(batch.readings), "<f4").reshape(shape)
-            readings = _plausible(readings)
+        latest, self._latest = self._latest, {}
+        alike: dict[int, list[NodeId]] = {}
+        for node, heartbeat in latest.items():
+            alike.setdefault(len(heartbeat.readings or b""), []).append(node)
+        for size, nodes in alike.items():
+            beats = [latest[node] for node in nodes]
+            content = b"".join([beat.readings or b"" for beat in beats])
+            shape = (len(nodes), READINGS, size // (READINGS * 4))
+            readings = np.frombuffer(content, "<f4").reshape(shape).copy()
             readings[:, 3] *= _MIB
-            self._sink.take(batch.nodes, _plausible(np.array(batch.hosts, np.float32)), readings)
+            hosts = _usable(np.array([beat.host for beat in beats])).astype(np.float32)
+            self._sink.take(nodes, hosts, _usable(readings))
 
     async def run(self, clock: Clock) -> None:
         """Flush at every tick, until cancelled."""
@@ -118,45 +137,9 @@ class HeartbeatDesk:
             self.flush()
 
 
-@dataclass(slots=True)
-class _Batch:
-    nodes: list[NodeId] = field(default_factory=list)
-    hosts: list[tuple[float, float]] = field(default_factory=list)
-    readings: list[bytes] = field(default_factory=list)
-
-
-def _plausible(readings: Floats) -> Floats:
-    """Return a copy with infinity as NaN, and other values within bounds."""
-    return np.clip(np.where(np.isinf(readings), np.nan, readings), 0.0, READING_MAX)
-
-
-def _packed(body: bytes) -> HeartbeatWire:
-    """Return the message with its arrays packed."""
-    try:
-        message = HeartbeatRequest.FromString(body)
-    except DecodeError as error:
-        raise InvalidError("not a HeartbeatRequest") from error
-    return HeartbeatWire(
-        node_id=message.node_id,
-        sequence=message.sequence,
-        cpu_pct=message.cpu_pct,
-        memory_pct=message.memory_pct,
-        temperature_c=np.array(message.temperature_c, "<f4").tobytes(),
-        power_w=np.array(message.power_w, "<f4").tobytes(),
-        utilization_pct=np.array(message.utilization_pct, "<f4").tobytes(),
-        memory_used_mib=np.array(message.memory_used_mib, "<f4").tobytes(),
-    )
-
-
-def _refuse(message: HeartbeatWire) -> None:
-    lengths = {
-        "temperature_c": len(message.temperature_c),
-        "power_w": len(message.power_w),
-        "utilization_pct": len(message.utilization_pct),
-        "memory_used_mib": len(message.memory_used_mib),
-    }
-    counts = ", ".join(f"{name} has {length / 4:g}" for name, length in lengths.items())
-    raise InvalidError(f"one value per GPU, at most {GPUS_MAX}: {counts} - at `$.temperature_c`")
+def _usable(readings: npt.NDArray[Real]) -> npt.NDArray[Real]:
+    """Return `readings` with NaN for what is no usable number, and none below zero."""
+    return np.where(np.abs(readings) <= READING_MAX, np.maximum(readings, 0.0), np.nan)
 
 
 def render_commands(commands: Sequence[Command]) -> bytes:

@@ -2,7 +2,7 @@
 
 import copy
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import prometheus_client
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -78,7 +78,7 @@ def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
     )
     yield CounterMetricFamily(
         "navarch_heartbeats_received",
-        "Packed heartbeats since the server started.",
+        "Heartbeats accepted since the server started, in every encoding.",
         value=heartbeats,
     )
     yield GaugeMetricFamily(
@@ -116,7 +116,10 @@ class _Counter:
         self._counter = counter
 
     def add(self, amount: float = 1.0, **labels: str) -> None:
-        (self._counter.labels(**labels) if labels else self._counter).inc(amount)
+        self.bind(**labels)(amount)
+
+    def bind(self, **labels: str) -> Callable[[float], None]:
+        return (self._counter.labels(**labels) if labels else self._counter).inc
 
 
 class _Gauge:
@@ -135,7 +138,10 @@ class _Histogram:
         self._histogram.labels(**labels)
 
     def observe(self, value: float, **labels: str) -> None:
-        (self._histogram.labels(**labels) if labels else self._histogram).observe(value)
+        self.bind(**labels)(value)
+
+    def bind(self, **labels: str) -> Callable[[float], None]:
+        return (self._histogram.labels(**labels) if labels else self._histogram).observe
 
 
 class _ComputedGauge:

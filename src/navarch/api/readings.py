@@ -13,11 +13,6 @@ NAN = float("nan")
 _WORDS = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
-def usable(reading: float) -> float:
-    """Return `reading`, or NaN if it is no usable number."""
-    return reading if abs(reading) <= INT_MAX else NAN
-
-
 def load_heartbeat(body: bytes, dropped: object, without: Container[str] = ()) -> Any:  # noqa: ANN401
     """Return a heartbeat in JSON with `dropped` for every reading that is no usable number.
 

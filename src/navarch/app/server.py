@@ -289,7 +289,8 @@ class Server:
             make_private(folder)
         archive = FolderArchive(self._data_dir / EVIDENCE, opened.offload)
         joins = JoinService(self._clock, store, agent_token=self._agent_token)
-        agents = GuardedAgents(plane.agents, joins, pool_of=partial(host_pool, store))
+        pool = partial(host_pool, store, plane.agents.resolve)
+        agents = GuardedAgents(plane.agents, joins, pool_of=pool)
         uses = TokenUses(self._clock, store)
         parts = ServiceParts(
             clock=self._clock,

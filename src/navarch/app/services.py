@@ -13,7 +13,7 @@ from navarch.control.alerts import AlertSetup
 from navarch.control.pools.ledger import Ledger
 from navarch.core.access import Scope
 from navarch.core.errors import NotFoundError, NotPossibleError
-from navarch.core.ids import InstanceId, NodeId, PoolName
+from navarch.core.ids import NodeId, PoolName
 from navarch.fleet.money.books import Account
 from navarch.health.policy.engine import PolicySet
 from navarch.ports.access import AccessApi
@@ -159,15 +159,15 @@ class FreshLedger(Ledger):
         return await Ledger(*self._of).accounts(by, since=since, until=until)
 
 
-def host_pool(store: Store, node: NodeId) -> PoolName | None:
+def host_pool(store: Store, resolve: Callable[[NodeId], NodeId], node: NodeId) -> PoolName | None:
     """Return the pool that a self-registered node serves.
 
-    Raises NotFoundError for an unknown node, and NotPossibleError for a machine that was bought.
+    `resolve` returns the node of a machine, by its name at the provider, from an index: an agent
+    may ask for any name with each heartbeat. Raises NotFoundError for an unknown node, and
+    NotPossibleError for a machine that was bought.
     """
     nodes = store.fleet().nodes
-    known = nodes.get(node) or next(
-        (x for x in nodes.values() if x.instance == InstanceId(node)), None
-    )
+    known = nodes.get(node) or nodes.get(resolve(node))
     if known is None:
         raise NotFoundError(f"node not found: {node}")
     if not known.self_registered:

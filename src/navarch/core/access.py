@@ -105,6 +105,7 @@ OPERATIONS: Final[Mapping[str, frozenset[Role]]] = {
     "register": _REPORT,
     "heartbeat": _REPORT,
     "pending": _REPORT,
+    "resolve": _REPORT,
     "report_health": _REPORT,
     "report_metrics": _REPORT,
     "report_evidence": _REPORT,

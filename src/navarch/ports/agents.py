@@ -62,6 +62,9 @@ class AgentApi(Protocol):
     def pending(self, node: NodeId) -> Sequence[Command]:
         """Return the commands that `node` has not acknowledged yet, without a heartbeat."""
 
+    def resolve(self, name: NodeId) -> NodeId:
+        """Return the node of an agent that may go by the name of its machine at the provider."""
+
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Report the results of checks; return the node's status after them."""
 

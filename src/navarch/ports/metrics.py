@@ -25,6 +25,9 @@ class Counter(Protocol):
     def add(self, amount: float = 1.0, **labels: str) -> None:
         """Increase the value for these labels."""
 
+    def bind(self, **labels: str) -> Callable[[float], None]:
+        """Return what increases the value for these labels, without looking them up each time."""
+
 
 class Gauge(Protocol):
     """A number that goes up and down."""
@@ -44,6 +47,9 @@ class Histogram(Protocol):
 
     def observe(self, value: float, **labels: str) -> None:
         """Record one value for these labels."""
+
+    def bind(self, **labels: str) -> Callable[[float], None]:
+        """Return what records a value for these labels, without looking them up each time."""
 
 
 ReadValues = Callable[[], Mapping[tuple[str, ...], float]]
@@ -104,6 +110,9 @@ class _NoInstrument:
 
     def begin(self, **labels: str) -> None:
         pass
+
+    def bind(self, **labels: str) -> Callable[[float], None]:  # noqa: ARG002
+        return self.observe
 
 
 _NO_INSTRUMENT = _NoInstrument()

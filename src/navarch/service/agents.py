@@ -237,6 +237,11 @@ class AgentService:
             raise NotFoundError(f"node not found: {node}")
         return self._index.commands.pending(node)
 
+    def resolve(self, name: NodeId) -> NodeId:
+        """Return the node of that name, or of the machine of that name at its provider."""
+        known = self._find(self._store.fleet(), name)
+        return name if known is None else known.id
+
     def _may_move(self) -> bool:
         """Return whether one more agent may register only because its connection has moved."""
         now = self._clock.now()

@@ -1,11 +1,12 @@
 """The contract of every link: one suite, run in-process and over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from tests.support.direct_link import DirectLink
 from tests.support.fake_control_plane import FakeControlPlane, FakeControlPlaneServer
@@ -15,7 +16,7 @@ from navarch.agent.transport import open_link
 from navarch.api.auth import BearerToken
 from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
-from navarch.api.heartbeats import HeartbeatDesk, render_commands
+from navarch.api.heartbeats import Heartbeat, HeartbeatDesk
 from navarch.client.grpc_link import grpc_link
 from navarch.clock import SystemClock
 from navarch.core.errors import (
@@ -32,10 +33,9 @@ from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics, Sampl
 from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
-from navarch.core.recovery import CommandKind
+from navarch.core.recovery import Command, CommandKind
 from navarch.ports.agents import Link, Registration, UnauthorizedError
 from navarch.ports.metrics import NoMetrics
-from navarch.wire.v1 import agent_pb2 as pb
 
 NODE = NodeId("gpu-7")
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
@@ -100,20 +100,15 @@ class PlainDesk(HeartbeatDesk):
     def __init__(self, plane: FakeControlPlane) -> None:
         self._plane = plane
 
-    def beat(self, body: bytes, own: str | None = None) -> bytes:  # noqa: ARG002
-        heartbeat = pb.HeartbeatRequest.FromString(body)
+    def receive(self, heartbeat: Heartbeat) -> Sequence[Command]:
+        values = np.frombuffer(heartbeat.readings or b"", "<f4").reshape(4, -1).T.tolist()
         gpus = tuple(
             GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m * 2.0**20)
-            for t, p, u, m in zip(
-                heartbeat.temperature_c,
-                heartbeat.power_w,
-                heartbeat.utilization_pct,
-                heartbeat.memory_used_mib,
-                strict=True,
-            )
+            for t, p, u, m in values
         )
-        metrics = NodeMetrics(cpu_pct=heartbeat.cpu_pct, memory_pct=heartbeat.memory_pct, gpus=gpus)
-        return render_commands(self._plane.heartbeat(NodeId(heartbeat.node_id), metrics))
+        cpu, memory = heartbeat.host
+        metrics = NodeMetrics(cpu_pct=cpu, memory_pct=memory, gpus=gpus)
+        return self._plane.heartbeat(heartbeat.node, metrics)
 
 
 @asynccontextmanager

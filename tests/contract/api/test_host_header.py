@@ -12,7 +12,8 @@ from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 
 from navarch.agent.transport import open_link
 from navarch.api.connect.handler import PREFIX
-from navarch.api.http.app import HEARTBEAT, OPENAPI, PROBES
+from navarch.api.http.app import OPENAPI, PROBES
+from navarch.api.http.heartbeats import PATH as HEARTBEAT
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.ids import NodeId

@@ -8,6 +8,7 @@ import grpc
 import pytest
 from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
+from navarch.api.heartbeat_formats import read_packed
 from navarch.core.errors import InvalidError
 from navarch.wire.v1.heartbeat_wire_pb2 import HeartbeatWire
 
@@ -39,7 +40,7 @@ def test_a_malformed_heartbeat_is_the_senders_mistake_over_http_and_grpc(body: b
         answer = await call_app(local.app, "POST", "/v1/agent/heartbeat", body, content_type=PROTO)
         assert answer.status in (400, 404), answer.body
         with pytest.raises(InvalidError):
-            local.desk.beat(body)
+            local.desk.receive(read_packed(body))
         async with serve_local_api(local, http=False):
             channel = grpc.aio.insecure_channel(local.grpc_url.removeprefix("grpc://"))
             call: Any = channel.unary_unary("/navarch.v1.AgentService/Heartbeat")

@@ -199,6 +199,7 @@ def test_heartbeats_carry_metrics_and_are_acknowledged() -> None:
         metrics = {"cpuUsagePercent": 12.5, "gpuMetrics": [gpu]}
         answer = await call(local, "SendHeartbeat", {"nodeId": "gpu-node-1", "metrics": metrics})
         assert (answer.status, answer.json) == (200, {"acknowledged": True})
+        local.desk.flush()
         kept = local.columns.metrics(NodeId("gpu-node-1"))
         assert kept is not None
         assert (kept.cpu_pct, kept.gpus[0].temperature_c, kept.gpus[0].memory_used_bytes) == (
@@ -224,6 +225,7 @@ def test_a_reading_that_is_no_number_is_dropped_and_not_the_heartbeat(cpu: str) 
         await registered(local)
         good = {"nodeId": "gpu-node-1", "metrics": GOOD_METRICS}
         await call(local, "SendHeartbeat", good)
+        local.desk.flush()
         gpu = f'{{"temperature": 70, "powerUsage": {cpu}, "utilizationPercent": {cpu}}}'
         if cpu.startswith('"') or cpu == "1e300":
             # The reference's agents send whole numbers for these.
@@ -238,6 +240,7 @@ def test_a_reading_that_is_no_number_is_dropped_and_not_the_heartbeat(cpu: str) 
             content_type="application/json",
         )
         assert (answer.status, answer.json) == (200, {"acknowledged": True})
+        local.desk.flush()
         kept = local.columns.metrics(NodeId("gpu-node-1"))
         assert kept is not None
         assert (kept.cpu_pct, kept.gpus[0].utilization_pct) == (12.5, 97.5), "as before"
@@ -257,6 +260,7 @@ def test_a_protobuf_reading_that_is_no_number_is_dropped(number: float) -> None:
             local.app, "POST", SERVICE + "SendHeartbeat", beat, content_type="application/proto"
         )
         assert answer.status == 200
+        local.desk.flush()
         kept = local.columns.metrics(NodeId("gpu-node-1"))
         assert kept is not None
         assert (kept.cpu_pct, kept.gpus[0].utilization_pct, kept.gpus[0].temperature_c) == (

@@ -129,19 +129,20 @@ def test_every_route_obeys_the_table(role: Role) -> None:
     run_story(story)
 
 
+@pytest.mark.parametrize("body", [b"{}", b'{"nodeId": "x"}'])
 @pytest.mark.parametrize("role", Role)
-def test_every_call_of_connect_obeys_the_table(role: Role) -> None:
+def test_every_call_of_connect_obeys_the_table(role: Role, body: bytes) -> None:
     async def story(local: LocalApi) -> None:
         clock = SystemClock()
         reference = ReferenceMethods(clock, SystemEntropy(), local.fleet, local.guarded_agents)
-        calls = ConnectHandler(reference, local.calls).calls
+        calls = ConnectHandler(reference, local.calls).operations
         assert len(calls) == 9
-        for name, (operation, _, _) in calls.items():
+        for name, operation in calls.items():
             answer = await call_app(
                 local.app,
                 "POST",
                 f"{PREFIX}{name}",
-                b"{}",
+                body,
                 content_type="application/json",
                 authorization=f"Bearer {role}",
             )

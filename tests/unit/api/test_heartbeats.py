@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from types import NoneType
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 import numpy as np
 import pytest
 from tests.support.local_api import LocalApi, build_local_api, call_app, serve_local_api
 
-from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.heartbeat_formats import read_packed
+from navarch.api.heartbeats import BATCH_MAX, HeartbeatDesk
 from navarch.client.connection import ServerConnection, parse_address
 from navarch.client.http import JSON
 from navarch.core.access import ADMIN, Identity, acting_as
@@ -20,9 +21,9 @@ from navarch.core.ids import NodeId
 from navarch.core.instance import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.records import evolve
-from navarch.core.recovery import CommandKind
+from navarch.core.recovery import Command, CommandKind
 from navarch.http.message import Response
-from navarch.ports.agents import Registration, Welcome
+from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.wire.bodies import (
     Arrival,
     Beat,
@@ -83,7 +84,7 @@ def test_readings_arrive_with_the_next_tick() -> None:
     async def story(local: LocalApi) -> None:
         for name, gpus in (("a", 8), ("b", 4), ("c", 8), ("d", 16), ("e", 1)):
             await local.register(name)
-            assert local.desk.beat(packed(name, gpus).SerializeToString()) == b""
+            assert not local.desk.receive(read_packed(packed(name, gpus).SerializeToString()))
         local.desk.flush()
         for name, gpus in (("a", 8), ("b", 4), ("c", 8), ("d", 16), ("e", 1)):
             assert local.columns.metrics(NodeId(name)) == readings(gpus)
@@ -95,7 +96,7 @@ def test_the_later_of_two_heartbeats_counts() -> None:
     async def story(local: LocalApi) -> None:
         await local.register("a")
         for base in (40.0, 60.0):
-            local.desk.beat(packed("a", 8, base).SerializeToString())
+            local.desk.receive(read_packed(packed("a", 8, base).SerializeToString()))
         local.desk.flush()
         assert local.columns.metrics(NodeId("a")) == readings(8, 60.0)
 
@@ -112,7 +113,7 @@ def test_unpacked_arrays_are_accepted() -> None:
                 loose += bytes([field << 3 | 5]) + np.float32(value).tobytes()
         for _ in range(8):
             loose += bytes([8 << 3 | 5]) + np.float32(2.0).tobytes()
-        local.desk.beat(loose)
+        local.desk.receive(read_packed(loose))
         local.desk.flush()
         assert local.columns.metrics(NodeId("a")) == readings(8)
 
@@ -125,7 +126,7 @@ def test_impossible_numbers_become_zero() -> None:
         beat = packed("a", 2)
         beat.temperature_c[0] = float("nan")
         beat.power_w[1] = float("inf")
-        local.desk.beat(beat.SerializeToString())
+        local.desk.receive(read_packed(beat.SerializeToString()))
         local.desk.flush()
         kept = local.columns.metrics(NodeId("a"))
         assert kept is not None
@@ -140,13 +141,13 @@ def test_a_reading_that_is_no_number_leaves_the_one_before(number: str) -> None:
 
     async def story(local: LocalApi) -> None:
         await local.register("a")
-        local.desk.beat(packed("a", 2).SerializeToString())
+        local.desk.receive(read_packed(packed("a", 2).SerializeToString()))
         local.desk.flush()
         beat = packed("a", 2)
         beat.utilization_pct[0] = float(number)
         beat.cpu_pct = float(number)
         beat.temperature_c[0] = 99.0
-        local.desk.beat(beat.SerializeToString())
+        local.desk.receive(read_packed(beat.SerializeToString()))
         local.desk.flush()
         before, kept = readings(2), local.columns.metrics(NodeId("a"))
         assert kept is not None
@@ -171,6 +172,7 @@ def test_a_json_reading_that_is_no_number_is_dropped_and_not_the_heartbeat(numbe
                 local.app, "POST", "/v1/agent/heartbeat", body, content_type="application/json"
             )
             assert answer.status == 200, answer.body
+            local.desk.flush()
         kept = local.columns.metrics(NodeId("a"))
         assert kept is not None
         assert (kept.cpu_pct, kept.gpus[0].utilization_pct, kept.gpus[0].temperature_c) == (
@@ -206,7 +208,7 @@ def test_a_json_heartbeat_of_another_shape_is_refused(body: bytes) -> None:
 def test_a_heartbeat_of_an_unregistered_node_is_not_found() -> None:
     async def story(local: LocalApi) -> None:
         with pytest.raises(NotFoundError, match="node not found: x"):
-            local.desk.beat(packed("x", 8).SerializeToString())
+            local.desk.receive(read_packed(packed("x", 8).SerializeToString()))
 
     run_story(story)
 
@@ -227,7 +229,7 @@ def test_arrays_of_different_lengths_are_refused(change: dict[str, list[float]])
             del getattr(beat, name)[:]
             getattr(beat, name).extend(values)
         with pytest.raises(InvalidError, match="one value per GPU"):
-            local.desk.beat(beat.SerializeToString())
+            local.desk.receive(read_packed(beat.SerializeToString()))
 
     run_story(story)
 
@@ -237,7 +239,7 @@ def test_a_node_deleted_before_the_tick_is_ignored() -> None:
         await local.register("a")
         await local.register("b")
         for name in ("a", "b"):
-            local.desk.beat(packed(name, 8).SerializeToString())
+            local.desk.receive(read_packed(packed(name, 8).SerializeToString()))
         local.columns.forget(NodeId("a"))
         local.desk.flush()
         assert local.columns.metrics(NodeId("a")) is None
@@ -297,6 +299,7 @@ def test_an_agent_can_do_everything_in_json() -> None:
             command = await local.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
             beat = Beat(node=node, metrics=evolve(readings(8)))
             assert (await agent.call("heartbeat", beat, Orders)).commands == (command,)
+            local.desk.flush()
             assert local.columns.metrics(node) == readings(8)
             sample = Sample(at=command.issued_at, metrics=readings(8))
             await agent.call("metrics", LateReadings(node=node, samples=(sample,)), NoneType)
@@ -322,16 +325,20 @@ class Nowhere:
         self.taken += len(readings)
 
 
-def test_many_heartbeats_between_two_ticks_are_written_in_batches() -> None:
-    async def story(local: LocalApi) -> None:
-        await local.register("a")
-        sink = Nowhere()
-        desk = HeartbeatDesk(local.agents, sink)
-        body = packed("a", 8).SerializeToString()
-        for _ in range(5000):
-            desk.beat(body)
-        assert sink.taken == 4096
-        desk.flush()
-        assert sink.taken == desk.received == 5000
+class EveryNode:
+    """A control plane in which every node has registered."""
 
-    run_story(story)
+    def heartbeat(self, node: NodeId) -> tuple[Command, ...]:  # noqa: ARG002
+        return ()
+
+
+def test_many_heartbeats_between_two_ticks_are_written_in_batches() -> None:
+    sink = Nowhere()
+    desk = HeartbeatDesk(cast("AgentApi", EveryNode()), sink)
+    for _ in range(2):
+        for number in range(BATCH_MAX - 1):
+            desk.receive(read_packed(packed(f"n-{number}", 8).SerializeToString()))
+    assert sink.taken == 0, "the later heartbeat of a node replaces the earlier"
+    desk.receive(read_packed(packed("last", 8).SerializeToString()))
+    assert sink.taken == BATCH_MAX
+    assert desk.received == 2 * BATCH_MAX - 1

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -14,7 +14,6 @@ from navarch.api.calls import CONNECT, ApiMetrics
 from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
 from navarch.api.limits import check_json, check_message
-from navarch.api.readings import load_heartbeat
 from navarch.core.access import permitted
 from navarch.core.errors import InvalidError
 from navarch.core.limits import CONNECT_JSON_VALUES
@@ -23,10 +22,8 @@ from navarch.wire.reference import navarch_pb2 as pb
 
 PREFIX = "/navarch.ControlPlaneService/"
 INFLATED_MAX = 2**20
-WHOLE_READINGS = frozenset(
-    ("temperature", "powerUsage", "power_usage", "memoryUsed", "memory_used")
-)
-"""The readings that are whole numbers in the messages, where there is no NaN."""
+HEARTBEAT = "SendHeartbeat"
+"""The call that `HeartbeatCalls` answers, whatever its encoding."""
 
 log = structlog.get_logger(__name__)
 
@@ -38,10 +35,9 @@ class ConnectHandler:
 
     def __init__(self, methods: ReferenceMethods, metrics: ApiMetrics) -> None:
         self._metrics = metrics
-        self.calls: dict[str, tuple[str, type[Message], Call]] = {
+        self._calls: dict[str, tuple[str, type[Message], Call]] = {
             "RegisterNode": ("register", pb.RegisterNodeRequest, methods.register_node),
             "ReportHealth": ("report_health", pb.ReportHealthRequest, methods.report_health),
-            "SendHeartbeat": ("heartbeat", pb.HeartbeatRequest, methods.send_heartbeat),
             "GetNodeCommands": ("pending", pb.GetNodeCommandsRequest, methods.get_node_commands),
             "ListNodes": ("list_nodes", pb.ListNodesRequest, methods.list_nodes),
             "GetNode": ("get_node", pb.GetNodeRequest, methods.get_node),
@@ -49,13 +45,15 @@ class ConnectHandler:
             "ListInstances": ("list_instances", pb.ListInstancesRequest, methods.list_instances),
             "GetInstance": ("get_instance", pb.GetInstanceRequest, methods.get_instance),
         }
-        """Each call with its operation, its request and its handler."""
-        for name in self.calls:
-            metrics.begin(CONNECT, name)
+        self.operations = {name: operation for name, (operation, _, _) in self._calls.items()}
+        """The operation of each call."""
+        self.operations[HEARTBEAT] = "heartbeat"
+        for name in self._calls:
+            metrics.method(CONNECT, name)
 
     async def answer(self, name: str, request: Request) -> Reply:
         """Return the reply to a call, which may be an error."""
-        if name not in self.calls:
+        if name not in self.operations:
             raise Refusal(404, "unimplemented", f"there is no method {name}")
         if request.method != "POST":
             allow = ((b"allow", b"POST"),)
@@ -65,20 +63,17 @@ class ConnectHandler:
             accepted = ((b"accept-post", b"application/json, application/proto"),)
             text = "send application/json or application/proto"
             raise Refusal(415, "invalid_argument", text, headers=accepted)
-        operation, kind, call = self.calls[name]
+        operation, kind, call = self._calls[name]
         try:
             with self._metrics.measure(CONNECT, name):
                 permitted(operation)
                 message = _read(kind, request)
-                async with asyncio.timeout(_timeout_s(request)):
+                async with asyncio.timeout(_timeout_s(request.headers)):
                     reply = await call(message)
         except Refusal:
             raise
-        except Exception as error:
-            code = code_of(error)
-            if code is INTERNAL:
-                log.exception("connect.failed", method=name)
-            return error_reply(code.connect, code.name, text_of(error, code))
+        except Exception as error:  # noqa: BLE001 - answered, and logged if internal
+            return connect_error(error, name)
         if form == PROTO:
             return Reply(body=reply.SerializeToString(), content_type=form)
         value = json_format.MessageToDict(reply)
@@ -86,12 +81,26 @@ class ConnectHandler:
         return Reply(body=text.encode(), content_type=form)
 
 
-def _read(kind: type[Message], request: Request) -> Message:
-    """Return the body as a message; unknown fields are ignored."""
-    version = request.headers.get(b"connect-protocol-version", b"1").decode("latin-1")
+def connect_error(error: Exception, method: str) -> Reply:
+    """Return the reply to a call that failed, with the status that Connect prescribes."""
+    code = code_of(error)
+    if code is INTERNAL:
+        log.error("connect.failed", method=method, exc_info=error)
+    return error_reply(code.connect, code.name, text_of(error, code))
+
+
+def read_connect_body(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
+    """Return the body of a call, inflated; raise InvalidError or Refusal for wrong headers."""
+    version = headers.get(b"connect-protocol-version", b"1").decode("latin-1")
     if version != "1":
         raise InvalidError(f'connect-protocol-version must be "1": got "{version}"')
-    body, message = _inflated(request), kind()
+    _timeout_s(headers)
+    return _inflated(headers, body)
+
+
+def _read(kind: type[Message], request: Request) -> Message:
+    """Return the body as a message; unknown fields are ignored."""
+    body, message = read_connect_body(request.headers, request.body), kind()
     if request.content_type == JSON and body and not body.lstrip().startswith(b"{"):
         # The library takes an array for an object without fields.
         raise InvalidError("unmarshal message: the body must be a JSON object")
@@ -104,34 +113,19 @@ def _read(kind: type[Message], request: Request) -> Message:
         else:
             json_format.Parse(body or b"{}", message, ignore_unknown_fields=True)
     except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
-        if isinstance(message, pb.HeartbeatRequest) and request.content_type == JSON:
-            beat = _heartbeat_without_flaws(body)
-            if beat is not None:
-                return beat
         raise InvalidError(f"unmarshal message: {error}") from error
     return message
 
 
-def _heartbeat_without_flaws(body: bytes) -> pb.HeartbeatRequest | None:
-    """Return a heartbeat without the readings that are no usable numbers, if that is the flaw."""
-    beat = pb.HeartbeatRequest()
-    try:
-        given = load_heartbeat(body, "NaN", without=WHOLE_READINGS)
-        json_format.ParseDict(given, beat, ignore_unknown_fields=True)
-    except (json_format.ParseError, ValueError, RecursionError):
-        return None
-    return beat
-
-
-def _inflated(request: Request) -> bytes:
-    encoding = request.headers.get(b"content-encoding", b"identity")
+def _inflated(headers: Mapping[bytes, bytes], content: bytes) -> bytes:
+    encoding = headers.get(b"content-encoding", b"identity")
     if encoding in (b"identity", b""):
-        return request.body
+        return content
     if encoding != b"gzip":
         raise Refusal(415, "unimplemented", "bodies may be gzip or identity")
     inflater = zlib.decompressobj(wbits=31)
     try:
-        body = inflater.decompress(request.body, INFLATED_MAX + 1)
+        body = inflater.decompress(content, INFLATED_MAX + 1)
     except zlib.error as error:
         raise InvalidError("the body is not gzip") from error
     if len(body) > INFLATED_MAX:
@@ -139,8 +133,8 @@ def _inflated(request: Request) -> bytes:
     return body
 
 
-def _timeout_s(request: Request) -> float | None:
-    header = request.headers.get(b"connect-timeout-ms")
+def _timeout_s(headers: Mapping[bytes, bytes]) -> float | None:
+    header = headers.get(b"connect-timeout-ms")
     if header is None:
         return None
     if not header.isdigit() or len(header) > 10:

@@ -5,10 +5,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from navarch.api.readings import usable
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, ProviderName
-from navarch.core.instance import Gpu, GpuMetrics, Inventory, NodeMetrics
+from navarch.core.instance import Gpu, Inventory
 from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
 from navarch.core.recovery import Command
@@ -103,24 +102,6 @@ def check_results(results: Iterable[pb.HealthCheckResult]) -> list[CheckResult]:
         for result in results
         if result.status in _HEALTHS
     ]
-
-
-def node_metrics(metrics: pb.NodeMetrics) -> NodeMetrics:
-    """Return the readings, by the index of their GPU; NaN for those to drop."""
-    by_index = sorted(metrics.gpu_metrics, key=lambda gpu: gpu.gpu_index)
-    return NodeMetrics(
-        cpu_pct=usable(metrics.cpu_usage_percent),
-        memory_pct=usable(metrics.memory_usage_percent),
-        gpus=tuple(
-            GpuMetrics(
-                temperature_c=gpu.temperature,
-                power_w=gpu.power_usage,
-                utilization_pct=usable(gpu.utilization_percent),
-                memory_used_bytes=usable(gpu.memory_used),
-            )
-            for gpu in by_index
-        ),
-    )
 
 
 def command_message(command: Command) -> pb.NodeCommand:

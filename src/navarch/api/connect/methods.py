@@ -44,7 +44,6 @@ class ReferenceMethods:
         self._entropy = entropy
         self._fleet = fleet
         self._agents = agents
-        self._aliases: dict[NodeId, NodeId] = {}
 
     async def register_node(self, request: pb.RegisterNodeRequest) -> pb.RegisterNodeResponse:
         """Register a machine."""
@@ -52,10 +51,7 @@ class ReferenceMethods:
             raise InvalidError("node_id is required")
         registration = messages.registration(request)
         check_limits(registration)
-        welcome = await self._agents.register(registration, link=self._link)
-        if welcome.node != request.node_id:
-            self._aliases[NodeId(request.node_id)] = welcome.node
-        return messages.welcome_message(welcome)
+        return messages.welcome_message(await self._agents.register(registration, link=self._link))
 
     async def report_health(self, request: pb.ReportHealthRequest) -> pb.ReportHealthResponse:
         """Process check results and driver events."""
@@ -67,16 +63,6 @@ class ReferenceMethods:
             request.node_id, lambda node: self._agents.report_health(node, report)
         )
         return pb.ReportHealthResponse(acknowledged=True, node_status=messages.status_word(status))
-
-    async def send_heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-        """Record a heartbeat, at the time of our own clock."""
-        metrics = messages.node_metrics(request.metrics) if request.HasField("metrics") else None
-
-        async def beat(node: NodeId) -> None:
-            self._agents.heartbeat(node, metrics)
-
-        await self._about(request.node_id, beat)
-        return pb.HeartbeatResponse(acknowledged=True)
 
     async def get_node_commands(
         self, request: pb.GetNodeCommandsRequest
@@ -199,28 +185,31 @@ class ReferenceMethods:
             query = replace(query, page_token=page.next_page_token)
 
     async def _detail(self, name: str) -> NodeDetail:
-        detail = await self._about(name, self._fleet.get_node)
+        if not name:
+            raise InvalidError("node_id is required")
+        # Not as `_about` does: these callers read the fleet, and report no node.
+        try:
+            detail = await self._fleet.get_node(NodeId(name))
+        except NotFoundError:
+            detail = await self._detail_of_machine(name)
         if detail.node.status is None:
             raise _unknown(name)
         return detail
 
-    async def _about(self, name: str, call: Callable[[NodeId], Awaitable[T]]) -> T:
-        """Make a call for a node; the reference's agents name it by its instance id."""
-        if not name:
-            raise InvalidError("node_id is required")
-        node = NodeId(name)
+    async def _detail_of_machine(self, name: str) -> NodeDetail:
         try:
-            return await call(self._aliases.get(node, node))
-        except NotFoundError:
-            self._aliases.pop(node, None)
-        try:
-            ours = (await self._fleet.get_instance(name)).node
+            return await self._fleet.get_node((await self._fleet.get_instance(name)).node)
         except NotFoundError:
             raise _unknown(name) from None
-        if ours == node:
-            raise _unknown(name)
-        self._aliases[node] = ours
-        return await call(ours)
+
+    async def _about(self, name: str, call: Callable[[NodeId], Awaitable[T]]) -> T:
+        """Make a call of an agent; those of the reference name a node by its instance id."""
+        if not name:
+            raise InvalidError("node_id is required")
+        try:
+            return await call(self._agents.resolve(NodeId(name)))
+        except NotFoundError:
+            raise _unknown(name) from None
 
 
 def _unknown(name: str) -> NotFoundError:

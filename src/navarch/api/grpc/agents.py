@@ -7,7 +7,8 @@ from google.protobuf.message import DecodeError
 
 from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.grpc.guard import Context, guarded, refusal
-from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.heartbeat_formats import read_packed
+from navarch.api.heartbeats import HeartbeatDesk, render_commands
 from navarch.api.limits import check_limits, check_message
 from navarch.core.access import acting_as, caller_again, permitted
 from navarch.core.errors import InvalidError
@@ -88,7 +89,8 @@ class AgentCalls:
         return write_message(welcome, pb.Welcome()).SerializeToString()
 
     async def _heartbeat(self, body: bytes) -> bytes:
-        return self._desk.beat(body)
+        commands = self._desk.receive(read_packed(body))
+        return render_commands(commands) if commands else b""
 
     async def _report_health(self, body: bytes) -> bytes:
         request = pb.ReportHealthRequest.FromString(body)

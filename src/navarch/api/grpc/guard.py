@@ -140,7 +140,7 @@ def refusal(call: str, error: Exception) -> tuple[ErrorCode, str]:
 def guarded(call: str, answer: Callable[[bytes], Awaitable[bytes]], metrics: ApiMetrics) -> Handler:
     """Return a handler for a unary call on encoded messages."""
     method = call.removeprefix("/")
-    metrics.begin(GRPC, method)
+    metrics.method(GRPC, method)
 
     async def handle(body: bytes, context: Context) -> bytes:
         try:

@@ -1,11 +1,7 @@
 """The JSON API for agents. Heartbeats may be JSON, but are usually packed."""
 
-import msgspec
-
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route, post
-from navarch.api.limits import check_limits
-from navarch.api.readings import NAN, load_heartbeat
 from navarch.core.errors import InvalidError
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, Outcome, Standing
@@ -65,8 +61,9 @@ class AgentRoutes:
         return await self._agents.register(registration, link=self._link)
 
     async def _heartbeat(self, request: Request) -> Orders:
-        beat = _read_heartbeat(request)
-        return Orders(commands=tuple(self._agents.heartbeat(beat.node, beat.metrics)))
+        """Refuse a request that `HeartbeatCalls` does not take for a heartbeat."""
+        request.json(Beat)
+        raise InvalidError("send a heartbeat as application/json or application/proto")
 
     async def _health(self, request: Request) -> Standing:
         findings = request.json(Findings)
@@ -89,18 +86,3 @@ class AgentRoutes:
 
 def _at(name: str, summary: str) -> tuple[str, str]:
     return f"/v1/agent/{name}", summary
-
-
-def _read_heartbeat(request: Request) -> Beat:
-    try:
-        return request.json(Beat)
-    except InvalidError:
-        # Only if a reading is at fault does the heartbeat count without it.
-        try:
-            beat = msgspec.convert(load_heartbeat(request.body, NAN), Beat)
-        except (ValueError, RecursionError):
-            beat = None
-        if beat is None:
-            raise
-        check_limits(beat.node, "$.node")
-        return beat

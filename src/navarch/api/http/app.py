@@ -14,6 +14,7 @@ from navarch.api.auth import (
     UNAUTHORIZED,
     Authenticator,
     Credentials,
+    Identity,
     headers_in,
     identify,
     requires_credentials,
@@ -26,7 +27,6 @@ from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.exchange import (
     CLOSE,
     PEER_CERTIFICATE,
-    PROTO,
     TEXT,
     BodyRoom,
     GoneError,
@@ -42,6 +42,7 @@ from navarch.api.http.exchange import (
     send_reply,
 )
 from navarch.api.http.fleet import fleet_routes
+from navarch.api.http.heartbeats import HeartbeatCall, HeartbeatCalls
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
@@ -58,9 +59,6 @@ from navarch.ports.metrics import NoMetrics
 from navarch.wire.fleet import INTERNAL, UNAVAILABLE, code_of, text_of
 
 AGENT_PREFIX = "/v1/agent/"
-HEARTBEAT = f"{AGENT_PREFIX}heartbeat"
-PROTO_TYPES = frozenset({PROTO, b"application/protobuf", b"application/x-protobuf"})
-"""The media types in use for protobuf."""
 OPENAPI = "/openapi.json"
 PROBES = ("/healthz", "/readyz", "/metrics")
 """Paths that need no token, unless the configuration protects the metrics."""
@@ -111,13 +109,13 @@ def build_http_app(
     ]
     for route in all_routes:
         if route.handle is not None:
-            calls.begin(HTTP, route.name)
+            calls.method(HTTP, route.name)
     return HttpApp(
         clock,
         router=Router(all_routes),
         connect=ConnectHandler(ReferenceMethods(clock, entropy, fleet, agents, link=link), calls),
         auth=auth,
-        beat=desk.beat,
+        heartbeats=HeartbeatCalls(desk, calls),
         metrics=metrics,
         ready=ready or _is_ready,
         bundle=bundle,
@@ -141,7 +139,7 @@ class HttpApp:
         router: Router,
         connect: ConnectHandler,
         auth: Authenticator,
-        beat: Callable[[bytes], bytes],
+        heartbeats: HeartbeatCalls,
         metrics: Callable[[], Iterator[bytes]],
         ready: Callable[[], Awaitable[str | None]],
         bundle: Callable[[str], bytes | None],
@@ -154,7 +152,7 @@ class HttpApp:
         self.routes = router.routes
         self._connect = connect
         self._auth = auth
-        self._beat = beat
+        self._heartbeats = heartbeats
         self._ready = ready
         self._bundle = bundle
         self._public_metrics = public_metrics
@@ -180,9 +178,11 @@ class HttpApp:
                 # The probes too: without a token the server listens on loopback only, where
                 # a kubelet that probes the pod's address cannot reach it anyway.
                 check_host(scope)
-            if scope["path"] == HEARTBEAT and await self._heartbeat(scope, receive, send):
-                return
-            reply = await self._answer(scope, receive, send)
+            call = self._heartbeats.find(scope)
+            if call is None:
+                reply = await self._answer(scope, receive, send)
+            else:
+                reply = await self._answer_heartbeat(call, scope, receive)
         except GoneError:
             return
         except Exception as error:  # noqa: BLE001 - the last line of defence: reported and logged
@@ -201,18 +201,23 @@ class HttpApp:
         # An agent repeats the call. It would drop a report that is refused as too much.
         return Refusal(503, UNAVAILABLE.name, TOO_MANY, headers=((b"retry-after", b"1"), *CLOSE))
 
-    async def _heartbeat(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Handle a packed heartbeat on a short path; return False if it is none."""
-        headers = headers_in(scope["headers"])
-        if headers.get(b"content-type") not in PROTO_TYPES or scope["method"] != "POST":
-            return False
-        identity = identify(self._auth, credentials_of(scope))
-        body = await self._body(scope, receive)
-        with acting_as(identity):
+    async def _answer_heartbeat(self, call: HeartbeatCall, scope: Scope, receive: Receive) -> Reply:
+        credentials = credentials_of(scope)
+        with acting_as(self._admit(credentials)):
+            # Before the body is read: a caller without the right to call costs nothing.
             permitted("heartbeat")
-            answer = self._beat(body)
-        await send_reply(send, Reply(body=answer, content_type=PROTO))
-        return True
+            body = await self._body(scope, receive)
+            return self._heartbeats.answer(call, credentials.headers, body)
+
+    def _admit(self, credentials: Credentials) -> Identity:
+        """Return the caller; raise UnauthenticatedError or Refusal if it may not make any call."""
+        identity = identify(self._auth, credentials)
+        # A browser sends the origin of a page of another site, which made it send the request.
+        headers = credentials.headers
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
+            raise Refusal(403, "permission_denied", "requests from other sites are not allowed")
+        return identity
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
         path = scope["raw_path"].decode("ascii")
@@ -220,13 +225,9 @@ class HttpApp:
             return await self._probe(scope, path, send)
         if path.startswith(BUNDLES):
             return self._send_bundle(scope["method"], path.removeprefix(BUNDLES))
-        headers = headers_in(scope["headers"])
         credentials = credentials_of(scope)
-        identity = identify(self._auth, credentials)
-        # A browser sends the origin of a page of another site, which made it send the request.
-        origin = headers.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
-            raise Refusal(403, "permission_denied", "requests from other sites are not allowed")
+        identity = self._admit(credentials)
+        headers = credentials.headers
         with acting_as(identity, lambda: identify(self._auth, credentials)):
             return await self._answer_caller(path, headers, scope, receive, send)
 

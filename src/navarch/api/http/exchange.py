@@ -75,7 +75,7 @@ class Request:
     @property
     def content_type(self) -> bytes:
         """The media type of the body, without its parameters."""
-        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        return media_type(self.headers)
 
     def json(self, kind: type[T]) -> T:
         """Return the body as a value of type `kind`; an empty body is an empty object."""
@@ -120,6 +120,11 @@ class Request:
             raise InvalidError(str(error)) from error
         check_limits(value_of_kind)
         return value_of_kind
+
+
+def media_type(headers: Mapping[bytes, bytes]) -> bytes:
+    """Return the media type of a body, without its parameters."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
 class BodyRoom:
