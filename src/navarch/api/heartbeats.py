@@ -1,8 +1,9 @@
 """Heartbeats: liveness at once, readings in batches. Every encoding ends here."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -29,7 +30,7 @@ READING_MAX = 2.0**53
 _MIB = np.float32(2**20)
 
 
-class Heartbeat(NamedTuple):
+class Heartbeat(msgspec.Struct, frozen=True, gc=False):
     """A heartbeat, whatever its encoding was."""
 
     node: NodeId
@@ -83,7 +84,7 @@ class HeartbeatDesk:
         heartbeat that no node sends, PermissionDeniedError for a node that the caller may not
         report, and NotFoundError for a node that never registered.
         """
-        node, _, readings = heartbeat
+        node, readings = heartbeat.node, heartbeat.readings
         if readings is not None and len(readings) > READINGS * 4 * GPUS_MAX:
             count = len(readings) // (READINGS * 4)
             raise InvalidError(f"one value per GPU, at most {GPUS_MAX}: there are {count}")
@@ -144,15 +145,15 @@ def _usable(readings: npt.NDArray[Real]) -> npt.NDArray[Real]:
 
 def render_commands(commands: Sequence[Command]) -> bytes:
     """Return the reply that carries `commands`."""
-    return HeartbeatResponse(
-        commands=[
-            AgentCommand(
-                command_id=command.id,
-                kind=command.kind,
-                parameters=dict(command.parameters),
-                issued_at_unix_ms=round(command.issued_at.timestamp() * 1000),
-                expires_at_unix_ms=round(command.expires_at.timestamp() * 1000),
-            )
-            for command in commands
-        ]
-    ).SerializeToString()
+    return HeartbeatResponse(commands=map(command_message, commands)).SerializeToString()
+
+
+def command_message(command: Command) -> AgentCommand:
+    """Return a command as agents receive it."""
+    return AgentCommand(
+        command_id=command.id,
+        kind=command.kind,
+        parameters=dict(command.parameters),
+        issued_at_unix_ms=round(command.issued_at.timestamp() * 1000),
+        expires_at_unix_ms=round(command.expires_at.timestamp() * 1000),
+    )

@@ -216,9 +216,11 @@ class AgentService:
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
         """Record that `node` is alive; return the commands that it has not received."""
         known = self._store.fleet().nodes.get(node)
-        if known is None or known.registered_at is None or _is_forgotten(known):
+        if known is None or known.registered_at is None:
             raise NotFoundError(f"node not found: {node}")
         if known.gone:
+            if _is_forgotten(known):
+                raise NotFoundError(f"node not found: {node}")
             # The sample is dropped, not refused: a refused agent considers itself cut off, and
             # one with a lease would end its machine.
             return self._index.commands.pending(node)

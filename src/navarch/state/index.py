@@ -33,7 +33,10 @@ class OpenCommands:
 
     def pending(self, node: NodeId) -> Sequence[Command]:
         """Return the commands that the agent of a node has not received."""
-        return [each for each in self.on_node(node) if each.status is CommandStatus.PENDING]
+        commands = self._by_node.get(node)
+        if commands is None:
+            return ()
+        return [each for each in commands.values() if each.status is CommandStatus.PENDING]
 
     def advance(self, change: Change) -> None:
         """Take a change into account."""

@@ -24,6 +24,7 @@ from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.connect.methods import ReferenceMethods
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
+from navarch.api.http.direct import RememberedHead, remember_head
 from navarch.api.http.exchange import (
     CLOSE,
     PEER_CERTIFICATE,
@@ -46,6 +47,7 @@ from navarch.api.http.heartbeats import HeartbeatCall, HeartbeatCalls
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router, Streamer
 from navarch.api.http.scrape import Scrapes
+from navarch.api.large_requests import LARGE_BYTES
 from navarch.api.logins import TOO_MANY, peer_name
 from navarch.api.tls import certificate_of
 from navarch.core.access import acting_as, permitted
@@ -200,6 +202,39 @@ class HttpApp:
             return error
         # An agent repeats the call. It would drop a report that is refused as too much.
         return Refusal(503, UNAVAILABLE.name, TOO_MANY, headers=((b"retry-after", b"1"), *CLOSE))
+
+    def remember(self, data: bytes, scope: Scope) -> RememberedHead | None:
+        """Return the head of the one request in `data` if it is a heartbeat, for `answer_again`."""
+        call = self._heartbeats.find(scope)
+        if call is None:
+            return None
+        try:
+            return remember_head(data, scope, call, credentials_of(scope))
+        except UnauthenticatedError:
+            return None  # Two credentials.
+
+    def answer_again(self, head: RememberedHead, body: bytes) -> Reply | None:
+        """Return the reply to another heartbeat with the same head, checked like the first.
+
+        Nothing that was decided about the first is used: its credentials are authenticated again.
+        Returns None for one to which `__call__` replies, such as one that is not let in: only there
+        are failed logins slowed, and large requests put in turn.
+        """
+        if len(body) >= LARGE_BYTES or len(body) > self._body_bytes_max:
+            return None
+        try:
+            if not head.is_local and not requires_credentials(self._auth):
+                return None
+            identity = self._admit(head.credentials)
+            with acting_as(identity):
+                permitted("heartbeat")
+        except Exception:  # noqa: BLE001 - raised again in `__call__`, which reports it
+            return None
+        try:
+            with acting_as(identity):
+                return self._heartbeats.answer(head.call, head.credentials.headers, body)
+        except Exception as error:  # noqa: BLE001 - the last line of defence: reported and logged
+            return _reply_to(error, {"method": "POST", "path": head.call.path})
 
     async def _answer_heartbeat(self, call: HeartbeatCall, scope: Scope, receive: Receive) -> Reply:
         credentials = credentials_of(scope)

@@ -185,13 +185,18 @@ def too_large(size_max: int) -> Refusal:
     return Refusal(413, TOO_LARGE.name, f"the body is over {size_max} bytes", headers=CLOSE)
 
 
-async def send_reply(send: Send, reply: Reply, *, head_only: bool = False) -> None:
-    """Send `reply`, or only its head."""
-    headers = [
+def reply_headers(reply: Reply) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a reply."""
+    return [
         (b"content-type", reply.content_type),
         (b"content-length", b"%d" % len(reply.body)),
         *reply.headers,
     ]
+
+
+async def send_reply(send: Send, reply: Reply, *, head_only: bool = False) -> None:
+    """Send `reply`, or only its head."""
+    headers = reply_headers(reply)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head_only else reply.body})
 

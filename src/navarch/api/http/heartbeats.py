@@ -29,6 +29,7 @@ PROTO_TYPES = (PROTO, b"application/protobuf", b"application/x-protobuf")
 Headers = Mapping[bytes, bytes]
 Answer = Callable[[Headers, bytes], bytes]
 
+_NO_ORDERS = msgspec.json.encode(Orders(commands=()))
 _CONNECT_PROTO_REPLY = reference.HeartbeatResponse(acknowledged=True).SerializeToString()
 _CONNECT_JSON_REPLY = b'{"acknowledged":true}'
 
@@ -38,8 +39,8 @@ class HeartbeatCall:
     """One way to send heartbeats."""
 
     path: str
-    content_type: bytes
-    """The media type of the reply."""
+    usual: Reply
+    """The reply to most heartbeats."""
     answer: Answer
     """Returns the body of the reply to headers and a body."""
     metrics: MethodMetrics | None
@@ -51,10 +52,15 @@ class HeartbeatCalls:
 
     def __init__(self, desk: HeartbeatDesk, calls: ApiMetrics) -> None:
         self._desk = desk
-        packed = HeartbeatCall(path=PATH, content_type=PROTO, answer=self._packed, metrics=None)
+        packed = HeartbeatCall(
+            path=PATH,
+            usual=Reply(body=b"", content_type=PROTO),
+            answer=self._packed,
+            metrics=None,
+        )
         plain = HeartbeatCall(
             path=PATH,
-            content_type=JSON,
+            usual=Reply(body=_NO_ORDERS, content_type=JSON),
             answer=self._json,
             metrics=calls.method(HTTP, f"POST {PATH}"),
         )
@@ -62,16 +68,19 @@ class HeartbeatCalls:
         connect = [
             HeartbeatCall(
                 path=connect_path,
-                content_type=form,
+                usual=Reply(body=acknowledged, content_type=form),
                 answer=answer,
                 metrics=calls.method(CONNECT, CONNECT_HEARTBEAT),
                 is_connect=True,
             )
-            for form, answer in ((PROTO, self._connect_proto), (JSON, self._connect_json))
+            for form, answer, acknowledged in (
+                (PROTO, self._connect_proto, _CONNECT_PROTO_REPLY),
+                (JSON, self._connect_json, _CONNECT_JSON_REPLY),
+            )
         ]
         self._calls: dict[str, dict[bytes, HeartbeatCall]] = {
             PATH: {**dict.fromkeys(PROTO_TYPES, packed), JSON: plain},
-            connect_path: {call.content_type: call for call in connect},
+            connect_path: {call.usual.content_type: call for call in connect},
         }
 
     def find(self, scope: Scope) -> HeartbeatCall | None:
@@ -98,7 +107,9 @@ class HeartbeatCalls:
             if not call.is_connect:
                 raise
             return connect_error(error, CONNECT_HEARTBEAT)
-        return Reply(body=content, content_type=call.content_type)
+        if content == call.usual.body:
+            return call.usual
+        return Reply(body=content, content_type=call.usual.content_type)
 
     def _packed(self, _headers: Headers, body: bytes) -> bytes:
         commands = self._desk.receive(read_packed(body))
@@ -106,7 +117,7 @@ class HeartbeatCalls:
 
     def _json(self, _headers: Headers, body: bytes) -> bytes:
         commands = self._desk.receive(read_json(body))
-        return msgspec.json.encode(Orders(commands=tuple(commands)))
+        return msgspec.json.encode(Orders(commands=tuple(commands))) if commands else _NO_ORDERS
 
     def _connect_proto(self, headers: Headers, body: bytes) -> bytes:
         self._desk.receive(read_connect_proto(read_connect_body(headers, body)))

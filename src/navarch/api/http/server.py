@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
+from typing import cast
 
 import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from navarch.api.http.app import HttpApp
-from navarch.api.http.exchange import PEER_CERTIFICATE
+from navarch.api.http.direct import RememberedHead, ReplyBytes
+from navarch.api.http.exchange import CLOSE, PEER_CERTIFICATE, Reply, Scope
 from navarch.api.logins import peer_name
 from navarch.core.limits import CONNECTIONS_PER_PEER
 from navarch.ports.clock import Clock
@@ -124,6 +126,76 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
 
+class HeartbeatProtocol(BoundedProtocol):
+    """Answers repeated heartbeats of a connection as it reads them.
+
+    That takes the place of the parser, an ASGI cycle and a task. Everything else goes that way: a
+    request with another head or in parts, one behind an unanswered one, and those of a client that
+    does not read its replies.
+    """
+
+    _app: HttpApp
+    _replies: ReplyBytes
+    _head: RememberedHead | None = None
+    _begun = 0
+    _is_between_requests = True
+    """Whether the parser has read whole requests only."""
+    _answered_at = float("-inf")
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a repeated heartbeat; leave everything else to the parser."""
+        head = self._head
+        if head is not None and self._is_idle():
+            body = head.body_of(data)
+            reply = None if body is None else self._app.answer_again(head, body)
+            if reply is not None:
+                self._send(reply)
+                return
+        was_between, begun = self._is_between_requests, self._begun
+        self._is_between_requests = False
+        super().data_received(data)
+        if was_between and self._is_between_requests and self._begun == begun + 1:
+            self._head = self._app.remember(data, cast("Scope", self.scope)) or head
+
+    def _is_idle(self) -> bool:
+        """Return whether every request so far is answered, and its reply is read."""
+        return (
+            self._is_between_requests
+            and self.cycle.response_complete
+            and not self.pipeline
+            and not self.flow.write_paused
+            and not self.transport.is_closing()
+        )
+
+    def _send(self, reply: Reply) -> None:
+        self.transport.write(self._replies.render(reply, self.server_state.default_headers))
+        self.server_state.total_requests += 1
+        self._answered_at = self.loop.time()
+        if CLOSE[0] in reply.headers:
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Count the requests that the parser reads."""
+        self._begun += 1
+        self._is_between_requests = False
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        """Note that the parser is between two requests."""
+        self._is_between_requests = True
+        super().on_message_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection unless a heartbeat was answered in the meantime."""
+        left_s = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if left_s <= 0:
+            super().timeout_keep_alive_handler()
+        else:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                left_s, self.timeout_keep_alive_handler
+            )
+
+
 class HttpServer:
     """Serves one application on one socket, until cancelled."""
 
@@ -147,7 +219,9 @@ class HttpServer:
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http=BoundedProtocol,
+                http=protocol_of(app),
+                # A peer has one address, that of its connection: a header could name any other.
+                proxy_headers=False,
                 ws="none",
                 lifespan="off",
                 loop="none",
@@ -198,6 +272,13 @@ class HttpServer:
                     connection.transport.close()
             for peer, connections in cut_off.most_common(PEERS_LOGGED_MAX):
                 log.info("http.cut_off", peer=peer, connections=connections)
+
+
+def protocol_of(
+    app: HttpApp, kind: type[HeartbeatProtocol] = HeartbeatProtocol
+) -> type[HeartbeatProtocol]:
+    """Return the protocol of the connections to one application."""
+    return type("Connection", (kind,), {"_app": app, "_replies": ReplyBytes()})
 
 
 class _Server(uvicorn.Server):
