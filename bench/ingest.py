@@ -37,7 +37,7 @@ pools: {{idle: {{provider: fake, instance_type: h100-8x, min_nodes: 0, max_nodes
 NODES = 10_000
 CONNECTIONS = (64, 512)
 GO_ENCODINGS = ("connect_proto", "connect_json")
-TARGETS = {"connect_proto": 1.0, "packed": 2.0}
+TARGETS = {"connect_proto": 1.0, "packed": 2.0, "batch": 5.0}
 """The least ratio to the protobuf heartbeats of the Go system."""
 GRPC_RATIO_MIN = 5.0
 LIVE_RATE = 10_000

@@ -10,7 +10,7 @@ import msgspec
 from google.protobuf import json_format
 
 from navarch.wire.reference import navarch_pb2 as reference
-from navarch.wire.v1.agent_pb2 import HeartbeatRequest
+from navarch.wire.v1.agent_pb2 import HeartbeatBatchRequest, HeartbeatRequest
 
 TOKEN = "bench-token-of-more-than-32-characters"
 GPUS = 8
@@ -127,6 +127,11 @@ def _connect_json(nodes: list[str], chance: Random) -> bytes:
     return msgspec.json.encode(json_format.MessageToDict(message))
 
 
+def _batch(nodes: list[str], chance: Random) -> bytes:
+    beats = [_packed_message(node, chance) for node in nodes]
+    return HeartbeatBatchRequest(heartbeats=beats).SerializeToString()
+
+
 ENCODINGS = {
     "connect_proto": Encoding(
         path=CONNECT_PATH, content_type="application/proto", body=_connect_proto
@@ -136,5 +141,11 @@ ENCODINGS = {
     ),
     "packed": Encoding(path=OWN_PATH, content_type="application/proto", body=_packed),
     "json": Encoding(path=OWN_PATH, content_type="application/json", body=_json),
+    "batch": Encoding(
+        path="/v1/agent/heartbeats",
+        content_type="application/proto",
+        body=_batch,
+        nodes=100,
+    ),
     "grpc": Encoding(path=GRPC_PATH, content_type="", body=_packed, protocol="grpc"),
 }

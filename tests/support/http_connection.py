@@ -121,6 +121,15 @@ class HttpConnection:
             await self.settle()
         return bytes(self.transport.written[before:])
 
+    async def answer(self, data: bytes) -> bytes:
+        """Deliver a request that may begin with the next timer; return its reply."""
+        before = len(self.transport.written)
+        self.transport.wrote.clear()
+        await self.send(data)
+        await self.transport.wrote.wait()
+        await self.settle()
+        return bytes(self.transport.written[before:])
+
     async def settle(self) -> None:
         """Run every task as far as it goes without more data."""
         for _ in range(TURNS):

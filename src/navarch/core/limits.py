@@ -126,6 +126,13 @@ CONNECT_JSON_VALUES: Final = Limit(
     remedy="send less at once, or application/proto",
 )
 
+HEARTBEATS_PER_BATCH: Final = Limit(
+    most=4096,
+    what="heartbeats per request of a relay",
+    beyond="refused",
+    remedy="send them in several requests",
+)
+
 NAME_LENGTH: Final = Limit(
     most=253,
     what="characters per name of a node, as it is written in a URL",

@@ -14,12 +14,13 @@ import grpc
 import grpc.aio
 import pytest
 from tests.support.direct_heartbeats import request
-from tests.support.heartbeats import FORMS, Form, SampleBeat, packed
+from tests.support.heartbeats import FORMS, PROTO, Form, SampleBeat, packed
 from tests.support.http_connection import HttpConnection, connections_closed
 from tests.support.local_api import H100, LocalApi, build_local_api, serve_local_api
 from tests.support.recording_metrics import RecordingMetrics
 
 from navarch.api.auth import Binding, Bound, Certificates, Chain
+from navarch.api.http.heartbeats import BATCH_PATH
 from navarch.api.large_requests import LARGE_BYTES
 from navarch.api.logins import AT_ONCE_MAX
 from navarch.app.servers import BearerAuth
@@ -38,6 +39,7 @@ from navarch.ports.tokens import TokenRequest
 from navarch.service.tokens import TokenService
 from navarch.wire.reference import navarch_pb2 as reference
 from navarch.wire.v1 import agent_pb2 as pb
+from navarch.wire.v1.heartbeat_wire_pb2 import HeartbeatBatchWire
 
 NODE = NodeId("rack-7")
 OTHER = NodeId("rack-8")
@@ -352,15 +354,42 @@ def test_a_large_heartbeat_goes_the_ordinary_way_and_is_bounded(form: Form, dire
             connection = HttpConnection(world.local.app, direct=direct)
             assert status(await connection.send(beat(form))) == 200
             assert len(body) > LARGE_BYTES
-            before = len(connection.transport.written)
-            connection.transport.wrote.clear()
-            await connection.send(request(form, body))
-            await connection.transport.wrote.wait()  # It may begin with the next timer.
-            reply = bytes(connection.transport.written)[before:]
+            reply = await connection.answer(request(form, body))
             assert status(reply) == expected, reply
             if expected == 400:
                 assert b"is above the limit of" in reply
             assert getattr(connection.protocol, "answered", 0) == 0
+
+    run(story)
+
+
+@both_ways
+@pytest.mark.parametrize("prepare", [stored, host, bought])
+def test_a_batch_takes_only_the_nodes_that_its_sender_may_report(
+    prepare: Prepare, direct: bool
+) -> None:
+    beats = [packed(SampleBeat(node=node)) for node in (NODE, OTHER, NODE)]
+    body = HeartbeatBatchWire(heartbeats=beats).SerializeToString()
+    form = Form(name="batch", path=BATCH_PATH, content_type=PROTO, encode=lambda _: body)
+
+    async def story(world: World) -> None:
+        token = await prepare(world)
+        await world.register(OTHER, "training")
+        data = request(form, body, token=token)
+        connection = HttpConnection(world.local.app, direct=direct)
+        for _ in range(2):
+            reply = await connection.answer(data)
+            assert status(reply) == 200
+            answer = pb.HeartbeatBatchResponse.FromString(reply.partition(b"\r\n\r\n")[2])
+            assert answer.accepted == 2
+            assert [(x.index, x.error.code) for x in answer.results] == [(1, "permission_denied")]
+        assert getattr(connection.protocol, "answered", 0) == 0, "a batch may take long"
+        assert world.local.desk.received == 4
+        reader = await world.token(Grant(role=Role.VIEWER), "reader")
+        for token in (reader, "wrong"):
+            refused = await connection.send(request(form, body, token=token))
+            assert status(refused) == (403 if token == reader else 401)
+        assert world.local.desk.received == 4
 
     run(story)
 

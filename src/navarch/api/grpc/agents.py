@@ -7,8 +7,10 @@ from google.protobuf.message import DecodeError
 
 from navarch.api.calls import GRPC, ApiMetrics
 from navarch.api.grpc.guard import Context, guarded, refusal
+from navarch.api.heartbeat_batch import receive_batch
 from navarch.api.heartbeat_formats import read_packed
 from navarch.api.heartbeats import HeartbeatDesk, render_commands
+from navarch.api.large_requests import LARGE_BYTES
 from navarch.api.limits import check_limits, check_message
 from navarch.core.access import acting_as, caller_again, permitted
 from navarch.core.errors import InvalidError
@@ -29,6 +31,7 @@ OPERATIONS = {
     for name, operation in {
         "Register": "register",
         "Heartbeat": "heartbeat",
+        "HeartbeatBatch": "heartbeat",
         "ReportHealth": "report_health",
         "ReportMetrics": "report_metrics",
         "ReportEvidence": "report_evidence",
@@ -67,6 +70,7 @@ class AgentCalls:
         calls: dict[str, Call] = {
             "Register": self._register,
             "Heartbeat": self._heartbeat,
+            "HeartbeatBatch": self._heartbeat_batch,
             "ReportHealth": self._report_health,
             "ReportMetrics": self._report_metrics,
             "Acknowledge": self._acknowledge,
@@ -91,6 +95,11 @@ class AgentCalls:
     async def _heartbeat(self, body: bytes) -> bytes:
         commands = self._desk.receive(read_packed(body))
         return render_commands(commands) if commands else b""
+
+    async def _heartbeat_batch(self, body: bytes) -> bytes:
+        # However small it is, it may hold thousands.
+        await self._metrics.large.enter(LARGE_BYTES)
+        return receive_batch(self._desk, body)
 
     async def _report_health(self, body: bytes) -> bytes:
         request = pb.ReportHealthRequest.FromString(body)

@@ -1,6 +1,6 @@
 """The JSON API for agents. Heartbeats may be JSON, but are usually packed."""
 
-from navarch.api.http.exchange import Request
+from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route, post
 from navarch.core.errors import InvalidError
 from navarch.ports.agents import AgentApi, Registration, Welcome
@@ -26,6 +26,12 @@ class AgentRoutes:
                 Registration,
             ),
             post("heartbeat", *_at("heartbeat", "Send a heartbeat"), self._heartbeat, Orders, Beat),
+            post(
+                "heartbeat",
+                *_at("heartbeats", "Send the heartbeats of many nodes"),
+                self._batch,
+                None,
+            ),
             post(
                 "report_health",
                 *_at("health", "Report check results"),
@@ -64,6 +70,11 @@ class AgentRoutes:
         """Refuse a request that `HeartbeatCalls` does not take for a heartbeat."""
         request.json(Beat)
         raise InvalidError("send a heartbeat as application/json or application/proto")
+
+    async def _batch(self, _request: Request) -> None:
+        """Refuse a request that `HeartbeatCalls` does not take for a batch."""
+        text = "send a navarch.v1.HeartbeatBatchRequest as application/proto"
+        raise Refusal(415, "invalid_argument", text)
 
     async def _health(self, request: Request) -> Standing:
         findings = request.json(Findings)

@@ -206,7 +206,7 @@ class HttpApp:
     def remember(self, data: bytes, scope: Scope) -> RememberedHead | None:
         """Return the head of the one request in `data` if it is a heartbeat, for `answer_again`."""
         call = self._heartbeats.find(scope)
-        if call is None:
+        if call is None or call.is_batch:
             return None
         try:
             return remember_head(data, scope, call, credentials_of(scope))
@@ -242,6 +242,9 @@ class HttpApp:
             # Before the body is read: a caller without the right to call costs nothing.
             permitted("heartbeat")
             body = await self._body(scope, receive)
+            if call.is_batch:
+                # However small it is, it may hold thousands.
+                await self._calls.large.enter(LARGE_BYTES)
             return self._heartbeats.answer(call, credentials.headers, body)
 
     def _admit(self, credentials: Credentials) -> Identity:

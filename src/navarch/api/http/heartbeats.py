@@ -11,6 +11,7 @@ import msgspec
 from navarch.api.calls import CONNECT, HTTP, ApiMetrics, MethodMetrics
 from navarch.api.connect.handler import HEARTBEAT as CONNECT_HEARTBEAT
 from navarch.api.connect.handler import PREFIX, connect_error, read_connect_body
+from navarch.api.heartbeat_batch import receive_batch
 from navarch.api.heartbeat_formats import (
     read_connect_json,
     read_connect_proto,
@@ -23,6 +24,7 @@ from navarch.wire.bodies import Orders
 from navarch.wire.reference import navarch_pb2 as reference
 
 PATH = "/v1/agent/heartbeat"
+BATCH_PATH = "/v1/agent/heartbeats"
 PROTO_TYPES = (PROTO, b"application/protobuf", b"application/x-protobuf")
 """The media types in use for protobuf."""
 
@@ -45,6 +47,8 @@ class HeartbeatCall:
     """Returns the body of the reply to headers and a body."""
     metrics: MethodMetrics | None
     is_connect: bool = False
+    is_batch: bool = False
+    """Whether a request may hold the heartbeats of many nodes."""
 
 
 class HeartbeatCalls:
@@ -64,6 +68,13 @@ class HeartbeatCalls:
             answer=self._json,
             metrics=calls.method(HTTP, f"POST {PATH}"),
         )
+        batch = HeartbeatCall(
+            path=BATCH_PATH,
+            usual=Reply(body=b"", content_type=PROTO),
+            answer=self._batch,
+            metrics=calls.method(HTTP, f"POST {BATCH_PATH}"),
+            is_batch=True,
+        )
         connect_path = PREFIX + CONNECT_HEARTBEAT
         connect = [
             HeartbeatCall(
@@ -80,6 +91,7 @@ class HeartbeatCalls:
         ]
         self._calls: dict[str, dict[bytes, HeartbeatCall]] = {
             PATH: {**dict.fromkeys(PROTO_TYPES, packed), JSON: plain},
+            BATCH_PATH: dict.fromkeys(PROTO_TYPES, batch),
             connect_path: {call.usual.content_type: call for call in connect},
         }
 
@@ -114,6 +126,9 @@ class HeartbeatCalls:
     def _packed(self, _headers: Headers, body: bytes) -> bytes:
         commands = self._desk.receive(read_packed(body))
         return render_commands(commands) if commands else b""
+
+    def _batch(self, _headers: Headers, body: bytes) -> bytes:
+        return receive_batch(self._desk, body)
 
     def _json(self, _headers: Headers, body: bytes) -> bytes:
         commands = self._desk.receive(read_json(body))

@@ -73,6 +73,30 @@ class HeartbeatResponse(_message.Message):
     commands: _containers.RepeatedCompositeFieldContainer[AgentCommand]
     def __init__(self, commands: _Optional[_Iterable[_Union[AgentCommand, _Mapping]]] = ...) -> None: ...
 
+class HeartbeatBatchRequest(_message.Message):
+    __slots__ = ("heartbeats",)
+    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
+    heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatRequest]
+    def __init__(self, heartbeats: _Optional[_Iterable[_Union[HeartbeatRequest, _Mapping]]] = ...) -> None: ...
+
+class HeartbeatBatchResponse(_message.Message):
+    __slots__ = ("accepted", "results")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    accepted: int
+    results: _containers.RepeatedCompositeFieldContainer[HeartbeatResult]
+    def __init__(self, accepted: _Optional[int] = ..., results: _Optional[_Iterable[_Union[HeartbeatResult, _Mapping]]] = ...) -> None: ...
+
+class HeartbeatResult(_message.Message):
+    __slots__ = ("index", "commands", "error")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    commands: _containers.RepeatedCompositeFieldContainer[AgentCommand]
+    error: Error
+    def __init__(self, index: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[AgentCommand, _Mapping]]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
 class AgentCommand(_message.Message):
     __slots__ = ("command_id", "kind", "parameters", "issued_at_unix_ms", "expires_at_unix_ms")
     class ParametersEntry(_message.Message):

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fnavarch/v1/heartbeat_wire.proto\x12\nnavarch.v1\"\xb1\x01\n\rHeartbeatWire\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x0f\n\x07\x63pu_pct\x18\x03 \x01(\x02\x12\x12\n\nmemory_pct\x18\x04 \x01(\x02\x12\x15\n\rtemperature_c\x18\x05 \x01(\x0c\x12\x0f\n\x07power_w\x18\x06 \x01(\x0c\x12\x17\n\x0futilization_pct\x18\x07 \x01(\x0c\x12\x17\n\x0fmemory_used_mib\x18\x08 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fnavarch/v1/heartbeat_wire.proto\x12\nnavarch.v1\"\xb1\x01\n\rHeartbeatWire\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x0f\n\x07\x63pu_pct\x18\x03 \x01(\x02\x12\x12\n\nmemory_pct\x18\x04 \x01(\x02\x12\x15\n\rtemperature_c\x18\x05 \x01(\x0c\x12\x0f\n\x07power_w\x18\x06 \x01(\x0c\x12\x17\n\x0futilization_pct\x18\x07 \x01(\x0c\x12\x17\n\x0fmemory_used_mib\x18\x08 \x01(\x0c\"(\n\x12HeartbeatBatchWire\x12\x12\n\nheartbeats\x18\x01 \x03(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,4 +33,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_HEARTBEATWIRE']._serialized_start=48
   _globals['_HEARTBEATWIRE']._serialized_end=225
+  _globals['_HEARTBEATBATCHWIRE']._serialized_start=227
+  _globals['_HEARTBEATBATCHWIRE']._serialized_end=267
 # @@protoc_insertion_point(module_scope)

@@ -1,5 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable
 from typing import ClassVar as _ClassVar, Optional as _Optional
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -23,3 +25,9 @@ class HeartbeatWire(_message.Message):
     utilization_pct: bytes
     memory_used_mib: bytes
     def __init__(self, node_id: _Optional[str] = ..., sequence: _Optional[int] = ..., cpu_pct: _Optional[float] = ..., memory_pct: _Optional[float] = ..., temperature_c: _Optional[bytes] = ..., power_w: _Optional[bytes] = ..., utilization_pct: _Optional[bytes] = ..., memory_used_mib: _Optional[bytes] = ...) -> None: ...
+
+class HeartbeatBatchWire(_message.Message):
+    __slots__ = ("heartbeats",)
+    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
+    heartbeats: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, heartbeats: _Optional[_Iterable[bytes]] = ...) -> None: ...
