@@ -171,6 +171,7 @@ UNSEEN: dict[str, object] = {
     "mark": Mark(provider=ProviderName("sim"), instance=InstanceId("i-1")),
     "testimonies": (Testimony(witness="provider/sim", alive=None, reason="running", since=NOW),),
     "recovery": RecoveryId("r-1"),
+    "refused": a_node(NAMES[0]).launch,
     "report_number": 7,
     "report_stream": "s",
     "traits": {"driver": Trait(value="1", since=NOW)},
