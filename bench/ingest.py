@@ -26,7 +26,7 @@ from typing import Any
 from bench.ingest_load import ENCODINGS, TOKEN, node_name, write_requests
 
 HERE = Path(__file__).parent
-GO_FOLDERS = (HERE.parent.parent / "shared" / "reference-bin", Path("/work/shared/reference-bin"))
+GO_FOLDER = HERE.parent.parent / "shared" / "reference-bin"
 GO = "go-control-plane"
 GO_CONFIG = """
 server: {{address: "127.0.0.1:{port}", heartbeat_interval: 30s, heartbeat_timeout: 30m}}
@@ -244,12 +244,12 @@ def our_server(nodes: int = NODES) -> Iterator[OurServer]:
 
 def _go_program(folder: Path | None, scratch: Path) -> Path | None:
     """Return the program of the Go system, unpacked; None if its binaries are not here."""
-    for each in GO_FOLDERS if folder is None else (folder,):
-        if (each / GO).exists():
-            return each / GO
-        if (each / "unpack").exists():
-            subprocess.run([each / "unpack", scratch], check=True, stdout=subprocess.DEVNULL)
-            return scratch / GO
+    place = folder or GO_FOLDER
+    if (place / GO).exists():
+        return place / GO
+    if (place / "unpack").exists():
+        subprocess.run([place / "unpack", scratch], check=True, stdout=subprocess.DEVNULL)
+        return scratch / GO
     if folder is not None:
         raise SystemExit(f"{folder} has no {GO}")
     return None
