@@ -178,7 +178,7 @@ def _packed(members: Mapping[str, bytes]) -> bytes:
 class AgentBundles:
     """The bundles that a control plane serves: its own, and those of earlier versions.
 
-    A machine that was bought before an update asks for the bundle whose hash its user data has.
+    A machine that was bought before an update requests the bundle whose hash its user data has.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ class SlackChannel:
         url: str,
         timeout: timedelta = timedelta(seconds=10),
     ) -> None:
-        """`url` is a secret: anyone who has it can post."""
+        """`url` is a secret: its holder can post."""
         self.name = name
         self._url = url
         secrets = [url, url.rpartition("/services/")[2], url.rpartition("/")[2]]
