@@ -69,8 +69,10 @@ class CuttingProxy:
     def _to_server(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError), client, server, client.makefile("rb") as stream:
             start = stream.read(4)  # the start-up message has a length, but no type
+            if len(start) < 4:
+                return  # the client, or `cut`, closed the connection before its first message
             server.sendall(start + stream.read(int.from_bytes(start, "big") - 4))
-            while head := stream.read(5):
+            while len(head := stream.read(5)) == 5:
                 message = head + stream.read(int.from_bytes(head[1:], "big") - 4)
                 with self._turn:
                     self.messages += 1
