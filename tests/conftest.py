@@ -19,6 +19,14 @@ settings.register_profile("search", max_examples=2000, deadline=None, suppress_h
 settings.load_profile("gate")
 
 
+@pytest.fixture(autouse=True)
+def log_settings() -> Iterator[None]:
+    """Undo what commands that run in this process configure about logs."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
 @pytest.fixture(scope="session")
 def ec2_running() -> Iterator[Ec2Server]:
     with ec2_server() as server:

@@ -13,7 +13,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import structlog
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -225,7 +224,6 @@ def capture_everything(folder: Path, config: object, _url: str) -> str:
                     await asyncio.sleep(0.05)
             life.cancel()
 
-    structlog.configure(cache_logger_on_first_use=False)
     offload = ThreadOffload("store")
     try:
         with capture_logs() as logged:

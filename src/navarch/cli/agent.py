@@ -377,7 +377,6 @@ def log_as_json(*, at_least: int = logging.INFO) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(at_least),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
     )
 
 

@@ -27,11 +27,9 @@ FAILED = "navarch_failed_logins_total"
 
 @pytest.fixture
 def lines() -> Iterator[Lines]:
-    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     with capture_logs() as captured:
         yield captured
-    structlog.configure(**before)
 
 
 Story = Callable[[FailedLogins, SimClock], Coroutine[Any, Any, None]]
