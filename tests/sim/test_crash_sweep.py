@@ -15,11 +15,13 @@ TRAINING = PoolName("training")
 POOL = a_pool(size=2, nodes_max=3)
 LAGGING = Habits(listing_lag_s=30.0, lie=0.1)
 CHUNKS = 12
+LONG_S = 3 * 3600
+"""A storm may let all machines of an hour fail, and then a pool pauses for the rest of it."""
 
 
 async def a_busy_hour(world: World) -> None:
     """Fill a pool, lose a node to hardware and one to silence, grow, shrink, come to rest."""
-    await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+    await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=LONG_S)
     looked_at = world.serving(TRAINING)[0]
     await world.ask(lambda fleet: fleet.cordon(looked_at, reason="looking at it"))
     await world.clock.sleep(30)
@@ -28,7 +30,7 @@ async def a_busy_hour(world: World) -> None:
     await world.clock.sleep(30)
     world.fail(looked_at, "XID 79: GPU has fallen off the bus")
     await world.clock.sleep(600)
-    await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+    await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=LONG_S)
     await world.ask(lambda fleet: fleet.scale(TRAINING, 3, reason="more work"))
     await world.clock.sleep(300)
     await world.ask(lambda fleet: fleet.scale(TRAINING, 2, reason="less work"))

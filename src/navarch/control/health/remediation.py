@@ -36,6 +36,7 @@ from navarch.fleet.disruption.unhealthy import (
     plan_returns,
     replaced,
     treatment_due_at,
+    uncertain_faults,
 )
 from navarch.fleet.plan import (
     Action,
@@ -183,6 +184,9 @@ class RemediationController(Controller):
             for node, treatment in treatments:
                 is_dead = is_proven_dead(node)
                 proof = f"; {testified(node, alive=False)}" if is_dead else ""
+                uncertain = uncertain_faults(pool, node, now)
+                for due_at in filter(None, uncertain.values()):
+                    self._add_due(pool.name, due_at)
                 wanted[node.id] = evolve(treatment, reason=treatment.reason + proof)
                 proposal = ProposedAction(
                     node=node,
@@ -190,6 +194,7 @@ class RemediationController(Controller):
                     reason=wanted[node.id].reason,
                     dry_run=pool.remediation.dry_run,
                     for_silence=is_only_silent(pool, node) and not is_dead,
+                    uncertain=frozenset(uncertain),
                 )
                 proposals.append(proposal)
         loops = self._find_loops(fleet, proposals, now)

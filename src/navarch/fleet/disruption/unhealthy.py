@@ -1,12 +1,13 @@
 """Nodes with failed hardware."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
+from navarch.fleet.disruption.governor.domain_stats import fault_of
 from navarch.fleet.plan import Retire, Uncordon
 from navarch.fleet.silence import heartbeat_condition, is_proven_dead
 from navarch.health.conditions import explain, is_proven
@@ -141,6 +142,28 @@ def treatment_due_at(pool: Pool, node: Node) -> datetime | None:
         # Nodes return from an outage one after another; the last ones need time as well.
         since = max(since, pool.reachable_since)
     return since + pool.silent_after
+
+
+def uncertain_faults(pool: Pool, node: Node, now: datetime) -> Mapping[str, datetime | None]:
+    """Return the faults of `node` that would not be enough to act on it if they were the only ones.
+
+    Each comes with the time at which it will be enough; None if that depends on further reports.
+    """
+    grave = grave_conditions(pool, node)
+    certain: set[str] = set()
+    waiting: dict[str, datetime | None] = {}
+    for condition in node.conditions:
+        if condition.health is not Health.UNHEALTHY or condition.check == HEARTBEAT:
+            continue
+        fault = fault_of(condition)
+        if condition not in grave:
+            waiting.setdefault(fault, None)
+        elif condition.fatal or condition.since + LASTS_FOR <= now:
+            certain.add(fault)
+        else:
+            due, before = condition.since + LASTS_FOR, waiting.get(fault)
+            waiting[fault] = due if before is None else min(due, before)
+    return {fault: due for fault, due in waiting.items() if fault not in certain}
 
 
 def is_only_silent(pool: Pool, node: Node) -> bool:

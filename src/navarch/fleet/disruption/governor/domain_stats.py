@@ -25,18 +25,19 @@ Shown = tuple[Node, Condition]
 
 
 def fingerprints(node: Node) -> dict[str, Condition]:
-    """Return the faults that make `node` unhealthy, each with its first condition.
-
-    A fault is identified across nodes by its code, or by its check.
-    """
+    """Return the faults that make `node` unhealthy, each with its first condition."""
     found: dict[str, Condition] = {}
     for condition in node.conditions:
         if condition.health is Health.UNHEALTHY:
-            check = condition.check.partition("/")[0]
-            code, kind = condition.facts.get("code", ""), condition.facts.get("kind", "")
-            fault = f"{kind or check} {code}" if code else check
-            found.setdefault(fault, condition)
+            found.setdefault(fault_of(condition), condition)
     return found
+
+
+def fault_of(condition: Condition) -> str:
+    """Return the fault of a condition, by which other nodes show it: its code, or its check."""
+    check = condition.check.partition("/")[0]
+    code, kind = condition.facts.get("code", ""), condition.facts.get("kind", "")
+    return f"{kind or check} {code}" if code else check
 
 
 def needs_attention(node: Node) -> bool:

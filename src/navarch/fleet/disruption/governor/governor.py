@@ -51,6 +51,8 @@ class ProposedAction(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     for_silence: bool = False
     """Whether the node is acted on only because it does not report."""
+    uncertain: frozenset[str] = frozenset()
+    """The faults of the node that would not be enough for the action if they were the only ones."""
 
 
 class GovernorDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +103,7 @@ def govern(
     for proposal in sorted(proposals, key=lambda each: _urgency(each, stats, obstacles.causes)):
         node, held = proposal.node, None
         suspected = _causes_of(node, obstacles.causes)
-        evidence = "; ".join(dict.fromkeys(cause.words for cause in suspected))
+        evidence = "; ".join(_evidence(proposal, suspected))
         if proposal.dry_run:
             held = _deferred(
                 proposal, DeferredBy.DRY_RUN, "the pool's remediation is a dry run", now
@@ -158,6 +160,17 @@ def _causes_of(node: Node, causes: Mapping[str, Sequence[CommonCause]]) -> list[
     return [cause for cause in found if node.id in cause.nodes]
 
 
+def _evidence(proposal: ProposedAction, suspected: Sequence[CommonCause]) -> Iterable[str]:
+    """Yield what the node shares with others, after the faults that are its own beside those."""
+    excused = {cause.fault for cause in suspected if cause.excuses}
+    if excused:
+        own = [x for x in fingerprints(proposal.node) if x not in excused | proposal.uncertain]
+        if own:
+            words = "is a fault" if len(own) == 1 else "are faults"
+            yield f"{' and '.join(own)} {words} of its own"
+    yield from dict.fromkeys(cause.words for cause in suspected)
+
+
 def _is_doubted(
     proposal: ProposedAction,
     attributes: Iterable[Attribute],
@@ -177,14 +190,14 @@ def _is_doubted(
 def _blames_cause(
     proposal: ProposedAction, causes: Mapping[str, Sequence[CommonCause]], now: datetime
 ) -> Deferred | None:
-    """Defer a node if all of its faults have a cause outside of it; one other fault is its own."""
+    """Defer a node if no fault that is certain is its own: each has a cause outside of the node."""
     if not causes:
         return None
     node, blamed = proposal.node, list[CommonCause]()
     for fault, condition in fingerprints(node).items():
         may_boot = condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
         its = [x for x in causes.get(fault, ()) if x.excuses and node.id in x.nodes]
-        if not its and not may_boot:
+        if not its and not may_boot and fault not in proposal.uncertain:
             return None
         blamed += its[:1]
     if not blamed:
