@@ -217,6 +217,8 @@ def _check_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[
 
 def _check_token(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Yield a finding for a token in the environment with which no server starts."""
+    if not _is_installed(EXTRAS["server"][0]):
+        return
     from navarch.config.kinds import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
 
     token = environ.get("NAVARCH_AUTH_TOKEN", "")
@@ -226,7 +228,7 @@ def _check_token(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
 
 def _check_stored(environment: CliEnvironment, stored: Credentials) -> Iterator[DoctorFinding]:
     """Yield a finding for stored credentials that `navarch serve` cannot use without a file."""
-    if not stored.providers:
+    if not stored.providers or not _is_installed(EXTRAS["server"][0]):
         return
     # Imported late: the schema is large.
     from navarch.config import default_config
