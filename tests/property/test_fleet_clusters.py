@@ -80,18 +80,26 @@ def test_the_clusters_of_one_fleet_after_another_equal_those_computed_anew(
 
 
 def test_only_specs_with_changed_arguments_are_computed_again() -> None:
-    computed: list[tuple[str, int]] = []
+    computed: list[tuple[str, int | None]] = []
 
-    def compute(name: str, amount: int) -> str:
-        computed.append((name, amount))
-        return f"{name}={amount}"
+    def compute(name: str, mark: int | None) -> str | None:
+        computed.append((name, mark))
+        return None if name == "nothing" else f"{name}={mark}"
 
-    specs = Specs(compute)
-    assert specs.of({"a": ("a", 1), "b": ("b", 1)}) == ("a=1", "b=1")
-    assert specs.of({"b": ("b", 1), "a": ("a", 2)}) == ("b=1", "a=2")
-    assert specs.of({"a": ("a", 2)}) == ("a=2",)
-    assert specs.of({"b": ("b", 1)}) == ("b=1",)
-    assert computed == [("a", 1), ("b", 1), ("a", 2), ("b", 1)]
+    specs: Specs[str, str, int, str] = Specs(compute)
+    a, b, nothing = ("a", "one"), ("b", "two"), ("c", "nothing")
+    assert specs.of([a, b, nothing], {"a": 1}) == ("one=1", "two=None")
+    assert specs.of([b, a, nothing], {"a": 2}) == ("two=None", "one=2")
+    assert specs.of([("a", "three")], {"a": 2}) == ("three=2",)
+    assert specs.of([b], {}) == ("two=None",)
+    assert computed == [
+        ("one", 1),
+        ("two", None),
+        ("nothing", None),
+        ("one", 2),
+        ("three", 2),
+        ("two", None),
+    ]
 
 
 def test_a_forgotten_job_is_not_in_the_next_cluster() -> None:

@@ -281,7 +281,8 @@ def view(index: Index, fleet: Fleet) -> dict[str, Any]:
         "machines": {machine: index.node_of(machine) for machine in MACHINES},
         "jobs": {name: sorted(index.jobs.on_node(name)) for name in NODES},
         "reserved": sorted(index.jobs.reserved),
-        "to plan": (index.jobs.is_quiet, index.jobs.is_complete, index.jobs.any_waiting),
+        "to plan": (index.jobs.is_quiet, index.jobs.is_complete),
+        "waiting": sorted(index.jobs.waiting),
     }
 
 
@@ -349,7 +350,8 @@ def test_a_plan_of_jobs_is_empty_while_the_index_is_quiet(story: list[Change]) -
         jobs = Index(fleet).jobs
         assert is_empty or not jobs.is_quiet
         assert not (jobs.is_complete and list(lost_jobs(fleet)))
-        assert jobs.any_waiting is any(job.state is JobState.WAITING for job in fleet.jobs.values())
+        waiting = {job.name for job in fleet.jobs.values() if job.state is JobState.WAITING}
+        assert set(jobs.waiting) == waiting
 
 
 def test_a_ticket_reaches_the_index_with_its_commit() -> None:

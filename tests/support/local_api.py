@@ -145,10 +145,11 @@ def build_local_api(
         missing_agent=missing_agent,
         failing=lambda: failing,
     )
+    index = indexed(store)
     agents = AgentService(
         clock,
         store,
-        indexed(store),
+        index,
         columns,
         timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
         policies=policies,
@@ -185,7 +186,7 @@ def build_local_api(
             *evidence_routes(evidence, GuardedEvidence(evidence, guarded_agents)),
             *held_routes(HeldService(clock, store)),
             *alert_routes(AlertService(clock, entropy, store, alerts or AlertSetup())),
-            *job_routes(JobService(clock, store, InlineOffload(), Scheduling)),
+            *job_routes(JobService(clock, store, index, InlineOffload(), Scheduling)),
             *join_routes(joins),
             *fleet_health_routes(FleetHealthService(clock, store)),
             *policy_routes(

@@ -113,7 +113,9 @@ class Plane(ControlPlaneParts):
 
     def jobs_over(self, store: Store) -> JobService:
         """Return the use cases of jobs for what `store` shows."""
-        return JobService(self.clock, store, self.scheduler_offload, self.opinions.scheduling)
+        return JobService(
+            self.clock, store, self.index, self.scheduler_offload, self.opinions.scheduling
+        )
 
     def failing(self) -> Sequence[FailingController]:
         """Return the controllers that fail; none before they run."""

@@ -117,7 +117,7 @@ class JobController(Controller):
         self._pause_ends = now + max(PAUSE, PART_OF_TIME * took)
         if plan.wake_at is not None:
             self.queue.add_by(PLACEMENT, max(plan.wake_at, self._pause_ends))
-        if self._index.jobs.any_waiting:
+        if self._index.jobs.waiting:
             self.queue.add_by(PLACEMENT, max(now + LOOK_EVERY, self._pause_ends))
 
     def _with_news(self, fleet: Fleet, plan: JobPlan, now: datetime) -> Change:

@@ -93,16 +93,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """A field besides the key that identifies a conflict: concurrent changes that write records
     with the same value of it conflict."""
 
+    @property
+    def deletions(self) -> str:
+        """The field of `Change` that holds the keys to delete. Pools, which stay, have none."""
+        return f"forget_{self.name}"
+
     def written(self, change: Change) -> dict[str, Any]:
         """Return the records that `change` writes by key, and None for each that it deletes."""
         records = getattr(change, self.name)
-        # Pools are never deleted.
-        deleted = getattr(change, f"forget_{self.name}", ())
+        deleted = getattr(change, self.deletions, ())
         return {getattr(record, self.key): record for record in records} | dict.fromkeys(deleted)
-
-    def is_written_by(self, change: Change) -> bool:
-        """Return whether `change` writes or deletes records of this table."""
-        return bool(getattr(change, self.name) or getattr(change, f"forget_{self.name}", ()))
 
     def claims(self, change: Change) -> Iterator[str]:
         """Yield a name for everything that no concurrent change may write."""
@@ -196,11 +196,22 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         return evolve(self, revision=revision, **tables)
 
 
+# Every commit looks these up.
+_FIELDS = [(kind, kind.name, kind.deletions) for kind in Fleet.kinds]
+
+
+def kinds_written(change: Change) -> list[Kind]:
+    """Return the tables that `change` writes or deletes records of: one, for most changes."""
+    return [
+        kind
+        for kind, written, deleted in _FIELDS
+        if getattr(change, written) or getattr(change, deleted, ())
+    ]
+
+
 def apply(fleet: Fleet, change: Change) -> Fleet:
     """Return `fleet` with `change` written into it, one revision later."""
-    # Most changes write one table.
-    tables = [kind for kind in fleet.kinds if kind.is_written_by(change)]
-    written = {kind.name: kind.written(change) for kind in tables}
+    written = {kind.name: kind.written(change) for kind in kinds_written(change)}
     return fleet.with_records(fleet.revision + 1, written)
 
 

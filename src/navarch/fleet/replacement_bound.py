@@ -36,7 +36,7 @@ def find_replacement_bound(
     """
     if pool.deleted:
         return None
-    young = [node for node in nodes if _is_young(node, now)]
+    young = _young(nodes, now)
     failures = _failures(pool, young, boots, now)
     recent = [node for node in young if node.launch and asked_at(node) > now - WINDOW]
     came_up_at = max(
@@ -66,11 +66,17 @@ def find_replacement_bound(
     )
 
 
-def _is_young(node: Node, now: datetime) -> bool:
-    """Return whether `node` can count: most nodes of a large pool have been well for long."""
-    if node.registered_at is None or node.retiring is not None:
-        return True
-    return node.registered_at > now - WINDOW - PROBATION or asked_at(node) > now - WINDOW
+def _young(nodes: Iterable[Node], now: datetime) -> list[Node]:
+    """Return the nodes that can count: most nodes of a large pool have been well for long."""
+    since, came_since = now - WINDOW, now - WINDOW - PROBATION
+    return [
+        node
+        for node in nodes
+        if (came_at := node.registered_at) is None
+        or came_at > came_since
+        or node.retiring is not None
+        or asked_at(node) > since
+    ]
 
 
 def _reason(

@@ -1,7 +1,7 @@
 """The API for jobs. The job controller decides which of them get GPUs."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 
@@ -23,6 +23,7 @@ from navarch.ports.clock import Clock, Offload
 from navarch.ports.store import Store
 from navarch.scheduler.explain import why_job
 from navarch.scheduler.plugins.gpu_type_quota import GpuTypeQuota
+from navarch.state.index import Index
 
 GPUS_MAX = 64
 PRIORITY_MAX = 1_000_000
@@ -34,10 +35,17 @@ class JobService:
     """Serves JobApi around one store."""
 
     def __init__(
-        self, clock: Clock, store: Store, offload: Offload, scheduling: Callable[[], Scheduling]
+        self,
+        clock: Clock,
+        store: Store,
+        index: Index,
+        offload: Offload,
+        scheduling: Callable[[], Scheduling],
     ) -> None:
+        """`index` is of the whole fleet, also if `store` shows a part of it."""
         self._clock = clock
         self._store = store
+        self._index = index
         self._offload = offload
         self._scheduling = scheduling
 
@@ -56,7 +64,7 @@ class JobService:
                 f"cancel it first, or choose another name"
             )
         self._check_place(fleet, request)
-        _check_room(fleet, request)
+        _check_room(fleet, self._index.jobs.waiting, request)
         now = self._clock.now()
         # A job that is submitted again under its name has died where it died before.
         deaths = known.deaths if known is not None else ()
@@ -245,9 +253,12 @@ def check_request(request: JobRequest) -> None:
         raise InvalidError("runtime: must be longer than zero")
 
 
-def _check_room(fleet: Fleet, request: JobRequest) -> None:
-    """Raise NotPossibleError if too much would wait: each round of the scheduler visits it all."""
-    waiting = [job.tasks for job in fleet.jobs.values() if job.state is JobState.WAITING]
+def _check_room(fleet: Fleet, names: Iterable[JobName], request: JobRequest) -> None:
+    """Raise NotPossibleError if too much would wait: each round of the scheduler visits it all.
+
+    `names` are the waiting jobs; those in `fleet` count.
+    """
+    waiting = [fleet.jobs[name].tasks for name in names if name in fleet.jobs]
     JOBS_WAITING.check_room(len(waiting) + 1)
     TASKS_WAITING.check_room(sum(waiting) + request.tasks)
 

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping, Set
 
 from navarch.core.errors import ConflictError
-from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
+from navarch.core.fleet import (
+    Change,
+    Fleet,
+    apply,
+    forgotten,
+    kinds_written,
+    moved,
+    pools_touched,
+)
 from navarch.core.pool import reshaped
 from navarch.ports.store import Committed
 
@@ -46,8 +54,7 @@ class StateCache:
         newest = self.fleet.revision
         if based_on > newest or based_on < self._known_since:
             raise ConflictError(f"based on {based_on}, store is at {newest}")
-        tables = [kind for kind in self.fleet.kinds if kind.is_written_by(change)]
-        claims = {name for kind in tables for name in kind.claims(change)}
+        claims = {name for kind in kinds_written(change) for name in kind.claims(change)}
         needed = claims.union(map(_members, change.guards))
         if not pending.isdisjoint(needed):
             names = ", ".join(sorted(pending & needed))

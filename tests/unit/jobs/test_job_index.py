@@ -57,7 +57,7 @@ def test_a_fleet_is_quiet_while_every_job_runs_or_is_over() -> None:
 
     assert index.is_quiet
     assert index.is_complete
-    assert not index.any_waiting
+    assert not index.waiting
     assert index.on_any([NodeId("n0"), NodeId("n1")], {RUNS.name: RUNS}) == [RUNS]
 
 

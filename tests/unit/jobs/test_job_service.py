@@ -8,21 +8,23 @@ from typing import TypeVar
 
 import pytest
 
+from navarch.core.access import Grant, Identity, Role, Scope, acting_as
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import JobState, Queue
-from navarch.core.limits import TASKS_PER_JOB_MAX
+from navarch.core.limits import JOBS_WAITING, TASKS_PER_JOB_MAX
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.api import JobRequest
 from navarch.scheduler.config import OWN_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.service.jobs import JobService
+from navarch.service.scoping import CallersStore
 from navarch.sim.kernel.clock import InlineOffload, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import a_job, a_node, a_pool
+from navarch.testing.worlds import a_job, a_node, a_pool, indexed
 
 T = TypeVar("T")
 
@@ -33,7 +35,10 @@ class Case:
     def __init__(self, scheduling: Scheduling) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="test", secret=bytes(32)))
-        self.jobs = JobService(self.clock, self.store, InlineOffload(), lambda: scheduling)
+        self.index = indexed(self.store)
+        self.jobs = JobService(
+            self.clock, self.store, self.index, InlineOffload(), lambda: scheduling
+        )
 
     async def write(self, **change: object) -> None:
         await self.store.commit(Change(**change), based_on=self.store.fleet().revision)  # type: ignore[arg-type]
@@ -273,5 +278,21 @@ def test_the_explanation_of_an_ended_job_is_its_end(state: JobState, message: st
         assert found.state == state.value
         assert message in found.summary
         assert "enough" in found.summary
+
+    run(story)
+
+
+def test_only_the_waiting_jobs_that_a_caller_sees_count_for_its_limit() -> None:
+    async def story(case: Case) -> None:
+        pools = [a_pool("own"), a_pool("other")]
+        waiting = [a_job(f"w{i}", pool="other") for i in range(JOBS_WAITING.most)]
+        await case.write(pools=pools, jobs=waiting)
+        callers = CallersStore(case.store, Scope(pools=("own",)))
+        scoped = JobService(case.clock, callers, case.index, InlineOffload(), Scheduling)
+
+        with acting_as(Identity(subject="kim", grants=(Grant(role=Role.OPERATOR),))):
+            await scoped.submit_job(replace(TRAIN, pool=PoolName("own")))
+            with pytest.raises(NotPossibleError, match="submit more when some have started"):
+                await case.jobs.submit_job(replace(TRAIN, name=JobName("more")))
 
     run(story)

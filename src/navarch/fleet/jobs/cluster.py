@@ -1,9 +1,9 @@
 """The fleet and its jobs as input of the scheduler."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from datetime import UTC, datetime
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from navarch.catalogue.gpu_types import parse_gpu_type
 from navarch.core.fleet import Fleet
@@ -63,34 +63,58 @@ _FREE = ResourceShare(quota=UNLIMITED)
 NO_POOL = PoolName("")
 
 
-Spec = TypeVar("Spec")
 Name = TypeVar("Name", bound=str)
+Record = TypeVar("Record")
+Mark = TypeVar("Mark")
+Spec = TypeVar("Spec")
 
 
-class Specs(Generic[Spec]):
-    """What a pure function returns for each of many records, kept while its arguments are equal."""
+class Specs(Generic[Name, Record, Mark, Spec]):
+    """What a pure function returns for each of many records, kept while its arguments are the same.
 
-    def __init__(self, compute: Callable[..., Spec]) -> None:
+    Records are immutable: one that is not written again remains the same object.
+    """
+
+    def __init__(self, compute: Callable[[Record, Mark | None], Spec | None]) -> None:
         self._compute = compute
-        self._kept: dict[str, tuple[tuple[object, ...], Spec]] = {}
+        self._kept: dict[Name, tuple[Record, Mark | None, Spec | None]] = {}
 
-    def of(self, arguments: Mapping[Name, tuple[object, ...]]) -> tuple[Spec, ...]:
-        """Return the results for the arguments by name, and forget all other results."""
+    def of(
+        self, records: Iterable[tuple[Name, Record]], marks: Mapping[Name, Mark]
+    ) -> tuple[Spec, ...]:
+        """Return the results that are not None, and forget those of all other records.
+
+        `marks` holds the second argument of each record that has one.
+        """
         before, self._kept = self._kept, {}
-        for name, values in arguments.items():
-            kept = before.get(name)
-            if kept is None or kept[0] != values:
-                kept = values, self._compute(*values)
+        for name, record in records:
+            mark, kept = marks.get(name), before.get(name)
+            if kept is None or kept[0] is not record or kept[1] != mark:
+                kept = record, mark, self._compute(record, mark)
             self._kept[name] = kept
-        return tuple([spec for _, spec in self._kept.values()])
+        return tuple([spec for _, _, spec in self._kept.values() if spec is not None])
+
+
+class NodeMark(NamedTuple):
+    """What a node spec depends on besides its node and what all nodes share."""
+
+    avoided: str = ""
+    """Why other nodes are to be preferred, if so."""
+    suspect: bool = False
+    """Whether it gets no job at all."""
+    reserved_for: JobName | None = None
+
+
+UNMARKED = NodeMark()
 
 
 class FleetClusters:
     """Makes the clusters of one fleet after another; few records differ from each to the next."""
 
     def __init__(self) -> None:
-        self._nodes = Specs(node_spec)
-        self._jobs = Specs(job_spec)
+        self._shared: tuple[Mapping[PoolName, Mapping[str, str]], Set[str]] = ({}, frozenset())
+        self._nodes: Specs[NodeId, Node, NodeMark, NodeSpec] = Specs(self._node_spec)
+        self._jobs: Specs[JobName, Job, None, JobSpec] = Specs(lambda job, _: job_spec(job))
 
     def cluster(self, fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -> Cluster:
         """Return the nodes, the queues, and the jobs that are not over.
@@ -106,28 +130,30 @@ class FleetClusters:
         suspects = died_lately(dying, since=now - SETTLING)
         reserved = reserved_nodes(alive)
         # Not the pools themselves: they change with every node that is requested.
-        labels = {pool.name: pool.labels for pool in fleet.pools.values()}
-        nodes = {
-            node.id: (
-                node,
-                labels.get(node.serves or NO_POOL, {}),
-                wishes,
-                avoided.get(node.id, ""),
-                node.id in suspects,
-                reserved.get(node.id),
-            )
-            for node in fleet.nodes.values()
-            if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
+        shared = {pool.name: pool.labels for pool in fleet.pools.values()}, wishes
+        if shared != self._shared:
+            self._shared, self._nodes = shared, Specs(self._node_spec)
+        marks = {
+            name: NodeMark(avoided.get(name, ""), name in suspects, reserved.get(name))
+            for name in (*avoided, *suspects, *reserved)
         }
-        there = set(nodes)
-        jobs = {job.name: (job,) for job in alive if there.issuperset(job.nodes)}
+        nodes = self._nodes.of(fleet.nodes.items(), marks)
+        there = {node.name for node in nodes}
+        jobs = [(job.name, job) for job in alive if there.issuperset(job.nodes)]
         return Cluster(
             now=now,
-            nodes=self._nodes.of(nodes),
+            nodes=nodes,
             queues=queue_specs(queues.values()),
-            jobs=self._jobs.of(jobs),
+            jobs=self._jobs.of(jobs, {}),
             topologies=(NETWORK,),
         )
+
+    def _node_spec(self, node: Node, mark: NodeMark | None) -> NodeSpec | None:
+        """Return the spec of a node; None for one that is not there yet, or no more."""
+        if node.registered_at is None or node.phase not in (Phase.READY, Phase.DRAINING):
+            return None
+        labels, wishes = self._shared
+        return node_spec(node, labels.get(node.serves or NO_POOL, {}), wishes, mark or UNMARKED)
 
 
 def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -> Cluster:
@@ -189,17 +215,14 @@ def node_spec(
     node: Node,
     pool_labels: Mapping[str, str],
     wishes: Collection[str] = (),
-    avoided: str = "",
-    suspect: bool = False,
-    reserved_for: JobName | None = None,
+    mark: NodeMark = UNMARKED,
 ) -> NodeSpec:
     """Return a node with its GPUs, labelled with those of `wishes` that they match.
 
-    All other resources are unlimited. `avoided` is why other nodes are to be preferred, if so;
-    a `suspect` gets no job at all.
+    All other resources are unlimited.
     """
-    taints = [Taint(key=avoided, effect=PREFER_NO_SCHEDULE)] if avoided else []
-    taints += [Taint(key=_RESERVED, value=reserved_for)] if reserved_for else []
+    taints = [Taint(key=mark.avoided, effect=PREFER_NO_SCHEDULE)] if mark.avoided else []
+    taints += [Taint(key=_RESERVED, value=mark.reserved_for)] if mark.reserved_for else []
     gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
     labels = {**pool_labels, **node.labels}
     labels |= dict(node.topology.labels) if node.topology else {}
@@ -222,7 +245,7 @@ def node_spec(
             ready=not unwell,
             draining=draining,
             cordoned=not (node.serving or unwell or draining),
-            suspect=suspect,
+            suspect=mark.suspect,
         ),
     )
 

@@ -45,9 +45,9 @@ class JobIndex:
         return not self._left
 
     @property
-    def any_waiting(self) -> bool:
-        """Whether a job waits for GPUs."""
-        return bool(self._waiting)
+    def waiting(self) -> Collection[JobName]:
+        """The jobs that wait for GPUs."""
+        return self._waiting.keys()
 
     @property
     def reserved(self) -> Collection[NodeId]:
