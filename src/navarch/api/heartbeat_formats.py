@@ -22,7 +22,7 @@ from navarch.api.limits import check_json, check_message
 from navarch.api.readings import NAN, load_heartbeat
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId
-from navarch.core.limits import CONNECT_JSON_VALUES
+from navarch.core.limits import CONNECT_JSON_VALUES, GPUS_PER_HEARTBEAT
 from navarch.wire.bodies import Beat
 from navarch.wire.reference import navarch_pb2 as reference
 from navarch.wire.v1.agent_pb2 import HeartbeatRequest
@@ -128,7 +128,6 @@ def read_connect_proto(body: bytes) -> Heartbeat:
         message = reference.HeartbeatRequest.FromString(body)
     except DecodeError as error:
         raise InvalidError(f"unmarshal message: {error}") from error
-    check_message(message)
     return _from_reference(message)
 
 
@@ -136,8 +135,11 @@ def _from_reference(message: reference.HeartbeatRequest) -> Heartbeat:
     if not message.HasField("metrics"):
         return Heartbeat(NodeId(message.node_id))
     metrics = message.metrics
+    gpus = metrics.gpu_metrics
+    # The only list of the message, so this bounds its values without counting each of them.
+    GPUS_PER_HEARTBEAT.check(len(gpus), "$.metrics.gpu_metrics")
     temperatures, powers, loads, memories, places = [], [], [], [], []
-    for gpu in metrics.gpu_metrics:
+    for gpu in gpus:
         places.append(gpu.gpu_index)
         temperatures.append(gpu.temperature)
         powers.append(gpu.power_usage)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.ids import NodeId
+from navarch.core.limits import GPUS_PER_HEARTBEAT
 from navarch.core.recovery import Command
 from navarch.ports.agents import AgentApi
 from navarch.ports.clock import Clock
@@ -22,7 +23,7 @@ TICK_S = 0.1
 """The longest delay before a reading is written to the table."""
 DELAY_BUCKETS_S = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 BATCH_MAX = 4096
-GPUS_MAX = 64
+GPUS_MAX = GPUS_PER_HEARTBEAT.most
 """More than any machine has; a bound on what one heartbeat may claim."""
 READINGS = 4
 READING_MAX = 2.0**53
@@ -85,9 +86,8 @@ class HeartbeatDesk:
         report, and NotFoundError for a node that never registered.
         """
         node, readings = heartbeat.node, heartbeat.readings
-        if readings is not None and len(readings) > READINGS * 4 * GPUS_MAX:
-            count = len(readings) // (READINGS * 4)
-            raise InvalidError(f"one value per GPU, at most {GPUS_MAX}: there are {count}")
+        if readings is not None:
+            GPUS_PER_HEARTBEAT.check(len(readings) // (READINGS * 4), "$.metrics")
         try:
             commands = self._heartbeat(node)
         except NotFoundError as error:

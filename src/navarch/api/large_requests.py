@@ -1,4 +1,4 @@
-"""Large requests begin one at a time, so that the rest of the server runs between two of them."""
+"""Large requests begin in short bursts, so that the rest of the server runs in between."""
 
 import asyncio
 
@@ -7,10 +7,12 @@ from navarch.ports.clock import Clock
 LARGE_BYTES = 2**14
 """Reading a request of this size takes about a millisecond, and one of the largest about a hundred.
 """
+BURST_S = 0.003
+"""How long large requests begin without a pause. One that takes longer is followed by a pause."""
 
 
 class Turnstile:
-    """Lets one large request per turn of the event loop begin.
+    """Pauses between large requests, except between those that together take a moment.
 
     Without it, forty that arrive together are all read before anything else runs. Only their start
     is held up, not what they wait for later.
@@ -19,11 +21,15 @@ class Turnstile:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = asyncio.Lock()
+        self._paused_at = -BURST_S
 
     async def enter(self, size: int) -> None:
         """Return when a request of `size` bytes may begin."""
         if size < LARGE_BYTES:
             return
         async with self._lock:
+            if self._clock.monotonic() - self._paused_at < BURST_S:
+                return
             # A timer, unlike sleep(0), lets everything else that is ready run first.
             await self._clock.sleep(0.001)
+            self._paused_at = self._clock.monotonic()

@@ -177,6 +177,8 @@ class Identity:
     joiner: Joiner | None = None
     """For the machine with a join token: the node and launch that the token proves."""
     extra: Mapping[str, str] = field(default_factory=dict)
+    _scopes: dict[str, Scope] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What its grants allow, by operation: neither they nor the table change."""
 
     @property
     def roles(self) -> frozenset[Role]:
@@ -185,7 +187,7 @@ class Identity:
 
     def has(self, role: Role) -> bool:
         """Return whether one of its grants is of this role."""
-        return any(grant.role is role for grant in self.grants)
+        return role in [grant.role for grant in self.grants]
 
 
 ADMIN = (Grant(role=Role.ADMIN),)
@@ -197,6 +199,9 @@ def scope_of(identity: Identity, operation: str) -> Scope:
 
     Raises PermissionDeniedError if there are none.
     """
+    known = identity._scopes.get(operation)  # noqa: SLF001 - written here only
+    if known is not None:
+        return known
     found = _scope(identity.grants, operation)
     if found is None:
         raise PermissionDeniedError(_missing_role(identity, operation))
@@ -205,6 +210,7 @@ def scope_of(identity: Identity, operation: str) -> Scope:
             f"{operation} concerns the whole fleet, and {identity.subject} is limited to "
             f"{_and(map(str, identity.grants))}; ask an administrator"
         )
+    identity._scopes[operation] = found  # noqa: SLF001
     return found
 
 

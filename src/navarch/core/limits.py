@@ -132,6 +132,7 @@ HEARTBEATS_PER_BATCH: Final = Limit(
     beyond="refused",
     remedy="send them in several requests",
 )
+GPUS_PER_HEARTBEAT: Final = Limit(most=64, what="GPUs per heartbeat", beyond="refused")
 
 NAME_LENGTH: Final = Limit(
     most=253,

@@ -36,6 +36,8 @@ JUMP_S = 1.0
 PULSE = timedelta(seconds=2)
 """How often a process that receives heartbeats calls `pulse`."""
 
+_PULSE_S = PULSE.total_seconds()
+
 PAUSE_MIN_S = 10.0
 """A process whose pulse is later than this did not run, or was too busy to receive heartbeats. With
 a short timeout, a third of it is enough."""
@@ -86,7 +88,7 @@ class TelemetryTable:
             moved = self._before_pause_s.items()
             self._before_pause_s = {node: last_s + jump_s for node, last_s in moved}
         self._wall_s, self._steady_s = wall_s, steady_s
-        late_s = steady_s - self._pulse_s - PULSE.total_seconds()
+        late_s = steady_s - self._pulse_s - _PULSE_S
         if late_s > min(PAUSE_MIN_S, self._timeout_s / 3):
             self._leave_out(steady_s - self._pulse_s)
         return wall_s

@@ -207,7 +207,8 @@ def test_more_gpus_than_any_machine_has_are_refused(encoding: str) -> None:
         assert await send(SampleBeat(node=NODE, gpus=[GpuLoad()] * GPUS_MAX)) == Outcome()
         refused = await send(SampleBeat(node=NODE, gpus=[GpuLoad()] * (GPUS_MAX + 1)))
         assert refused.code == "invalid_argument"
-        assert refused.message.startswith(f"one value per GPU, at most {GPUS_MAX}: ")
+        assert f"{GPUS_MAX}" in refused.message
+        assert "GPU" in refused.message
 
     run_story(encoding, story)
 

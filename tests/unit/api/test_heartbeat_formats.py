@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.heartbeats import GpuLoad, SampleBeat, connect_json
 
-from navarch.api.heartbeat_formats import read_any_connect_json, read_plain_connect_json
-from navarch.api.heartbeats import Heartbeat
+from navarch.api.heartbeat_formats import (
+    read_any_connect_json,
+    read_connect_proto,
+    read_plain_connect_json,
+)
+from navarch.api.heartbeats import GPUS_MAX, Heartbeat
 from navarch.core.errors import InvalidError
+from navarch.wire.reference import navarch_pb2 as reference
 
 PLAIN = SampleBeat(node="gpu-1", gpus=[GpuLoad(), GpuLoad(temperature_c=0), GpuLoad(power_w=1)])
 KEYS = [
@@ -110,3 +115,13 @@ def test_what_the_library_refuses_is_not_read_the_short_way(wrong: bytes) -> Non
     assert read_plain_connect_json(wrong) is None
     with pytest.raises(InvalidError):
         read_any_connect_json(wrong)
+
+
+def test_a_heartbeat_of_the_go_system_with_too_many_gpus_is_refused_as_it_is_read() -> None:
+    def of(gpus: int) -> bytes:
+        metrics = reference.NodeMetrics(gpu_metrics=[reference.GPUMetrics()] * gpus)
+        return reference.HeartbeatRequest(node_id="gpu-1", metrics=metrics).SerializeToString()
+
+    assert len(read_connect_proto(of(GPUS_MAX)).readings or b"") == GPUS_MAX * 4 * 4
+    with pytest.raises(InvalidError, match=r"gpu_metrics: 65 is above the limit of 64"):
+        read_connect_proto(of(GPUS_MAX + 1))

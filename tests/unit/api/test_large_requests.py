@@ -1,32 +1,65 @@
-"""Large requests begin one at a time, and everything else runs in between."""
+"""Large requests begin in short bursts, and everything else runs in between."""
 
 import asyncio
 
-from navarch.api.large_requests import LARGE_BYTES, Turnstile
+from navarch.api.large_requests import BURST_S, LARGE_BYTES, Turnstile
 from navarch.clock import SystemClock
 
 
-def test_other_work_runs_between_any_two_large_requests() -> None:
+class WorkClock(SystemClock):
+    """A clock on which only what the test says takes time."""
+
+    now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        await asyncio.sleep(0)
+
+
+def bursts(request_s: float, requests: int = 20) -> list[int]:
+    """Return how many large requests run between two turns of something that is always ready."""
+    clock, order = WorkClock(), [0]
+
     async def story() -> None:
-        turnstile = Turnstile(SystemClock())
-        order: list[str] = []
+        turnstile = Turnstile(clock)
 
         async def large() -> None:
             await turnstile.enter(LARGE_BYTES)
-            order.append("large")
+            order[-1] += 1
+            clock.now_s += request_s
 
         async def probes() -> None:
-            while order.count("large") < 20:
-                order.append("probe")
+            while sum(order) < requests:
+                order.append(0)
                 await asyncio.sleep(0)
 
-        probing = asyncio.create_task(probes())
-        await asyncio.gather(*(large() for _ in range(20)))
-        await probing
-        text = " ".join(order)
-        assert "large large" not in text
+        await asyncio.gather(probes(), *(large() for _ in range(requests)))
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+    return [count for count in order if count]
+
+
+def test_other_work_runs_between_any_two_large_requests_that_take_long() -> None:
+    assert bursts(request_s=BURST_S) == [1] * 20
+
+
+def test_large_requests_that_take_a_moment_do_not_pause_each() -> None:
+    clock, pauses = WorkClock(), 0
+
+    async def story() -> None:
+        nonlocal pauses
+        turnstile = Turnstile(clock)
+        for _ in range(20):
+            before = clock.now_s
+            await turnstile.enter(LARGE_BYTES)
+            pauses += clock.now_s > before
+            clock.now_s += BURST_S / 4
 
     asyncio.run(story())
+    assert 4 <= pauses <= 6
 
 
 def test_small_requests_begin_at_once() -> None:

@@ -50,7 +50,7 @@ from navarch.api.http.scrape import Scrapes
 from navarch.api.large_requests import LARGE_BYTES
 from navarch.api.logins import TOO_MANY, peer_name
 from navarch.api.tls import certificate_of
-from navarch.core.access import acting_as, permitted
+from navarch.core.access import acting_as, permitted, scope_of
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.limits import REQUEST_BYTES
 from navarch.core.version import VERSION
@@ -226,8 +226,7 @@ class HttpApp:
             if not head.is_local and not requires_credentials(self._auth):
                 return None
             identity = self._admit(head.credentials)
-            with acting_as(identity):
-                permitted("heartbeat")
+            scope_of(identity, "heartbeat")
         except Exception:  # noqa: BLE001 - raised again in `__call__`, which reports it
             return None
         try:
@@ -241,10 +240,8 @@ class HttpApp:
         with acting_as(self._admit(credentials)):
             # Before the body is read: a caller without the right to call costs nothing.
             permitted("heartbeat")
-            body = await self._body(scope, receive)
-            if call.is_batch:
-                # However small it is, it may hold thousands.
-                await self._calls.large.enter(LARGE_BYTES)
+            # However small a batch is, it may hold thousands.
+            body = await self._body(scope, receive, weight=LARGE_BYTES if call.is_batch else 0)
             return self._heartbeats.answer(call, credentials.headers, body)
 
     def _admit(self, credentials: Credentials) -> Identity:
@@ -310,11 +307,12 @@ class HttpApp:
             return Reply(body=b"", status=204)
         return Reply(body=msgspec.json.encode(value))
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, *, weight: int = 0) -> bytes:
+        """Return the body, once a request of its size, or of `weight` bytes, may begin."""
         peer = peer_name(_address(scope))
         size_max = self._body_bytes_max
         body = await read_body(receive, size_max=size_max, room=self._bodies, peer=peer)
-        await self._calls.large.enter(len(body))
+        await self._calls.large.enter(max(len(body), weight))
         return body
 
     def _send_bundle(self, method: str, sha256: str) -> Reply:
