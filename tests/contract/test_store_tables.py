@@ -168,7 +168,7 @@ def test_a_new_database_has_the_released_tables_and_those_of_later_formats(
         assert set(released) <= set(made)
         later = {name for kind, name, _ in set(made) - set(released) if kind == "table"}
         assert later == {kind.name for kind in Fleet.kinds if kind.since > 5}
-        assert database.execute("PRAGMA user_version").fetchone() == (7,)
+        assert database.execute("PRAGMA user_version").fetchone() == (8,)
 
 
 def test_a_database_of_an_older_format_gains_the_tables_of_later_formats(tmp_path: Path) -> None:

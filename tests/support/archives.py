@@ -6,7 +6,8 @@ from operator import attrgetter
 from navarch.core.bringup import LOGS_MAX, BringUpLog
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import NodeId
-from navarch.core.incident import Evidence, EvidenceNote
+from navarch.core.incident import EvidenceNote
+from navarch.core.receipt import KeptEvidence
 from navarch.stores.evidence import KEPT_MAX
 
 
@@ -14,9 +15,9 @@ class MemoryArchive:
     """Evidence in memory."""
 
     def __init__(self) -> None:
-        self._kept: dict[NodeId, dict[str, Evidence]] = {}
+        self._kept: dict[NodeId, dict[str, KeptEvidence]] = {}
 
-    async def keep(self, evidence: Evidence) -> None:
+    async def keep(self, evidence: KeptEvidence) -> None:
         """Store a bundle."""
         kept = self._kept.setdefault(evidence.note.node, {})
         kept[evidence.note.id] = evidence
@@ -28,7 +29,7 @@ class MemoryArchive:
         notes = [evidence.note for evidence in self._kept.get(node, {}).values()]
         return sorted(notes, key=attrgetter("taken_at", "id"), reverse=True)
 
-    async def get(self, node: NodeId, name: str) -> Evidence:
+    async def get(self, node: NodeId, name: str) -> KeptEvidence:
         """Return one bundle."""
         try:
             return self._kept[node][name]

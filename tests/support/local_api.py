@@ -51,17 +51,20 @@ from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.agents import Registration
 from navarch.ports.api import FailingController
+from navarch.ports.evidence import Archive
 from navarch.ports.metrics import Metrics, NoMetrics
 from navarch.ports.store import Store
 from navarch.service.adoption import AdoptionService, ListMachines
 from navarch.service.agents import AgentService, Timing
 from navarch.service.alerts import AlertService
+from navarch.service.evidence import EvidenceKeys, EvidenceService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService, HeldService
 from navarch.service.jobs import JobService
-from navarch.service.joining import EvidenceService, JoinService
+from navarch.service.joining import JoinService
 from navarch.service.policies import PolicyService
 from navarch.service.tokens import TokenService
+from navarch.signatures import Ed25519
 from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
@@ -116,6 +119,7 @@ def build_local_api(
     ready: Callable[[], Awaitable[str | None]] | None = None,
     limits: HttpLimits | None = None,
     store: Store | None = None,
+    archive: Archive | None = None,
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
     policies: Callable[[], PolicySet] | None = None,
     per_gpu: bool = True,
@@ -167,7 +171,9 @@ def build_local_api(
             authenticator or (BearerToken(token) if token else Anyone()),
         ]
     )
-    evidence = EvidenceService(clock, store, MemoryArchive())
+    evidence = EvidenceService(
+        clock, store, archive or MemoryArchive(), EvidenceKeys(clock, entropy, store, Ed25519())
+    )
     app = build_http_app(
         clock,
         entropy,

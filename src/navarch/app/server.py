@@ -95,9 +95,11 @@ from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import DurableStore
 from navarch.service.agents import Timing
-from navarch.service.joining import EvidenceService, JoinService
+from navarch.service.evidence import EvidenceKeys, EvidenceService
+from navarch.service.joining import JoinService
 from navarch.service.quotas import TeamQuotas
 from navarch.service.tokens import TokenService, TokenUses
+from navarch.signatures import Ed25519
 from navarch.stores.evidence import AgingFolder, FolderArchive, FolderBringUpLogs, make_private
 
 BRINGUP = "bringup"
@@ -292,6 +294,7 @@ class Server:
         pool = partial(host_pool, store, plane.agents.resolve)
         agents = GuardedAgents(plane.agents, joins, pool_of=pool)
         uses = TokenUses(self._clock, store)
+        evidence_keys = EvidenceKeys(self._clock, self._entropy, store, Ed25519())
         parts = ServiceParts(
             clock=self._clock,
             entropy=self._entropy,
@@ -306,6 +309,7 @@ class Server:
             quotas=TeamQuotas(
                 store, lambda: {x.team: x.gpus_max for x in self._config.server.access.quotas}
             ),
+            evidence_keys=evidence_keys,
         )
         tokens = TokenService(self._clock, self._entropy, store, uses)
         threads = ThreadOffload("navarch-oidc")
@@ -319,7 +323,9 @@ class Server:
             services=ScopedServices(parts).guarded(),
             agents=agents,
             desk=HeartbeatDesk(agents, opened.snapshots.telemetry, self._metrics),
-            evidence=GuardedEvidence(EvidenceService(self._clock, store, archive), agents),
+            evidence=GuardedEvidence(
+                EvidenceService(self._clock, store, archive, evidence_keys), agents
+            ),
             uses=uses,
         )
 

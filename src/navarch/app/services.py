@@ -29,8 +29,9 @@ from navarch.ports.shell import BringUpApi, BringUpLogs
 from navarch.ports.store import Store
 from navarch.ports.tokens import TokenApi
 from navarch.service.alerts import AlertService
+from navarch.service.evidence import EvidenceKeys, EvidenceService
 from navarch.service.fleet_health import FleetHealthService, HeldService
-from navarch.service.joining import BringUpService, EvidenceService, JoinService
+from navarch.service.joining import BringUpService, JoinService
 from navarch.service.policies import PolicyService
 from navarch.service.quotas import TeamQuotas
 from navarch.service.scoping import (
@@ -79,6 +80,7 @@ class ServiceParts:
     config: Callable[[], Config]
     uses: TokenUses
     quotas: TeamQuotas
+    evidence_keys: EvidenceKeys
 
 
 class ScopedServices:
@@ -133,7 +135,9 @@ def build_services(parts: ServiceParts, scope: Scope) -> Services:
         fleet=fleet,
         jobs=plane.jobs_over(store),
         alerts=AlertService(clock, parts.entropy, store, parts.alerts),
-        evidence=EvidenceService(clock, store, CallersArchive(parts.archive, store, scope)),
+        evidence=EvidenceService(
+            clock, store, CallersArchive(parts.archive, store, scope), parts.evidence_keys
+        ),
         held=HeldService(clock, store),
         bringups=BringUpService(store, CallersBringUpLogs(parts.logs, store, scope)),
         joins=JoinService(clock, store),

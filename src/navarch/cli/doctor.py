@@ -32,6 +32,7 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
     "aws": ("botocore", "type: aws"),
     "gcp": ("google.cloud.compute_v1", "type: gcp"),
     "postgres": ("psycopg", "navarch serve --store postgresql://..."),
+    "signing": ("cryptography", "navarch evidence verify"),
     "ssh": ("asyncssh", "type: baremetal and setup_commands"),
 }
 """By extra: a module that it installs, and the feature that needs it."""

@@ -109,7 +109,13 @@ def describe_error(error: BaseException) -> ErrorReport:
     )
 
 
-EXTRAS = {"asyncssh": "ssh", "botocore": "aws", "google.cloud": "gcp", "rich": "cli"}
+EXTRAS = {
+    "asyncssh": "ssh",
+    "botocore": "aws",
+    "cryptography": "signing",
+    "google.cloud": "gcp",
+    "rich": "cli",
+}
 """The extra that installs an optional package; packages that are not listed are in `server`."""
 
 

@@ -57,7 +57,7 @@ ENTRIES = {
     "why": entry("why:why", HISTORY, "Explain the state of a node, pool, launch or job."),
     "events": entry("events:events", HISTORY, "Show the event journal."),
     "alert": entry("alerts:alert", HISTORY, "List and silence alerts; test their channels."),
-    "evidence": entry("logs:evidence", HISTORY, "Show the state of a node when it failed."),
+    "evidence": entry("evidence:evidence", HISTORY, "Show and verify a failed node's state."),
     "incident": entry("incidents:incident", HISTORY, "List incidents with causes and symptoms."),
     "xid": entry("xid:xid", HISTORY, "Explain NVIDIA XID and SXid error codes."),
     "sim": entry("sim:sim", HISTORY, "Run simulated scenarios; inject faults."),

@@ -17,8 +17,9 @@ from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableE
 from navarch.core.event import Explanation, Recorded, Subject
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, SilenceId, TokenName
-from navarch.core.incident import Evidence, EvidenceNote, Incident
+from navarch.core.incident import EvidenceNote, Incident
 from navarch.core.job import Job
+from navarch.core.receipt import KeptEvidence
 from navarch.core.records import record_fields
 from navarch.core.recovery import Command, CommandKind, Recovery
 from navarch.ports.access import NodeLogin
@@ -41,6 +42,7 @@ from navarch.ports.api import (
     Update,
     Why,
 )
+from navarch.ports.evidence import EvidenceKey
 from navarch.ports.fleet_health import FleetHealth, HeldNode
 from navarch.ports.policies import XidRuling
 from navarch.ports.tokens import Caller, IssuedToken, TokenRequest, TokenView
@@ -327,9 +329,19 @@ class HttpFleetClient:
         """Return the evidence bundles of a node, newest first."""
         return await self._list(f"/v1/nodes/{_segment(node)}/evidence", EvidenceNote)
 
-    async def get_evidence(self, node: NodeId, name: str) -> Evidence:
-        """Return one evidence bundle."""
-        return await self._get(f"/v1/nodes/{_segment(node)}/evidence/{_segment(name)}", Evidence)
+    async def get_evidence(self, node: NodeId, name: str) -> KeptEvidence:
+        """Return one evidence bundle with its receipt."""
+        path = f"/v1/nodes/{_segment(node)}/evidence/{_segment(name)}"
+        return await self._get(path, KeptEvidence)
+
+    async def list_evidence_keys(self) -> Sequence[EvidenceKey]:
+        """Return the public keys with which evidence is signed, the present one first."""
+        return await self._list("/v1/evidence-keys", EvidenceKey)
+
+    async def rotate_evidence_key(self, *, reason: str) -> EvidenceKey:
+        """Sign evidence with a new key from now on."""
+        path = "/v1/evidence-keys:rotate"
+        return await self._request("POST", path, EvidenceKey, Reason(reason=reason))
 
     async def offers(
         self,

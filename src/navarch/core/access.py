@@ -63,6 +63,7 @@ OPERATIONS: Final[Mapping[str, frozenset[Role]]] = {
     "list_deliveries": _READ,
     "list_evidence": _READ,
     "get_evidence": _READ,
+    "list_evidence_keys": _READ,
     "list_bringups": _READ,
     "list_held": _READ,
     "list_recoveries": _READ,
@@ -101,6 +102,7 @@ OPERATIONS: Final[Mapping[str, frozenset[Role]]] = {
     "list_tokens": _MANAGE,
     "rotate_token": _MANAGE,
     "revoke_token": _MANAGE,
+    "rotate_evidence_key": _MANAGE,
     # What agents report.
     "register": _REPORT,
     "heartbeat": _REPORT,
@@ -125,6 +127,7 @@ FLEET_WIDE: Final = frozenset(
         "list_tokens",
         "rotate_token",
         "revoke_token",
+        "rotate_evidence_key",
     }
 )
 """Operations on what belongs to no pool: they need a grant without pools and teams."""

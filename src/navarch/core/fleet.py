@@ -27,6 +27,7 @@ from navarch.core.job import Job
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.receipt import SigningKey
 from navarch.core.records import Table, evolve
 from navarch.core.recovery import Command, Recovery
 
@@ -49,6 +50,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     alert_groups: Sequence[AlertGroup] = ()
     alert_silences: Sequence[AlertSilence] = ()
     access_tokens: Sequence[AccessToken] = ()
+    signing_keys: Sequence[SigningKey] = ()
+    """They are never deleted: what they have signed is verified for years."""
     forget_nodes: Sequence[NodeId] = ()
     forget_commands: Sequence[CommandId] = ()
     forget_incidents: Sequence[IncidentId] = ()
@@ -128,6 +131,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         Kind(name="alert_groups", key="id", type=AlertGroup, since=6),
         Kind(name="alert_silences", key="id", type=AlertSilence, since=6),
         Kind(name="access_tokens", key="name", type=AccessToken, since=7),
+        # Two uploads must not each make the next key.
+        Kind(name="signing_keys", key="id", type=SigningKey, since=8, exclusive="number"),
     )
 
     revision: int = 0
@@ -141,6 +146,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     alert_groups: Table[str, AlertGroup] = msgspec.field(default_factory=Table)
     alert_silences: Table[SilenceId, AlertSilence] = msgspec.field(default_factory=Table)
     access_tokens: Table[TokenName, AccessToken] = msgspec.field(default_factory=Table)
+    signing_keys: Table[str, SigningKey] = msgspec.field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
     hosts: Mapping[PoolName, Table[NodeId, Node]] = msgspec.field(default_factory=dict)
     """The self-registered nodes by the pool that they serve, whether it exists or not."""

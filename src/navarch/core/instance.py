@@ -139,6 +139,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     driver_version: str = ""
     cuda_version: str = ""
+    serial: str = ""
+    """The serial number of its board, which the manufacturer asks for; empty if unknown."""
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,6 +107,7 @@ class NvmlGpus:
             pci, memory = PciInfo(), MemoryInfo()
             self._nvml.try_call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
             self._nvml.try_call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+            serial = self._serial(handle)
         except GpuLostError:
             # Keep it listed, so that checks report it as unreadable.
             return self._last.get(index, Gpu(index=index, uuid=f"lost-{index}"))
@@ -118,6 +119,7 @@ class NvmlGpus:
             memory_bytes=memory.total,
             driver_version=driver,
             cuda_version=cuda,
+            serial=serial,
         )
         self._last[index] = gpu
         return gpu
@@ -130,6 +132,12 @@ class NvmlGpus:
     def _text(self, function: str, *handle: ctypes.c_void_p) -> str:
         text = ctypes.create_string_buffer(_TEXT)
         self._nvml.call(function, *handle, text, _TEXT)
+        return text.value.decode(errors="replace")
+
+    def _serial(self, handle: ctypes.c_void_p) -> str:
+        """Return the serial number of a board; empty if the driver or the GPU reports none."""
+        text = ctypes.create_string_buffer(_TEXT)
+        self._nvml.attempt("nvmlDeviceGetSerial", handle, text, _TEXT)
         return text.value.decode(errors="replace")
 
     def _watch(self) -> None:

@@ -1,18 +1,13 @@
 """Join tokens: each lets one machine join as one node."""
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from urllib.parse import quote
 
 from navarch.control.runtime.controller import retried
 from navarch.core.bringup import BringUpLog
-from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError, UnauthenticatedError
+from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
-from navarch.core.incident import CONTENT_BYTES_MAX, Evidence, EvidenceNote, inflated
-from navarch.core.limits import REASON_LENGTH
 from navarch.core.ownership import (
     HOST_PREFIX,
     Joiner,
@@ -23,15 +18,8 @@ from navarch.core.ownership import (
 from navarch.core.records import evolve
 from navarch.ports.agents import Registration
 from navarch.ports.clock import Clock
-from navarch.ports.evidence import Archive
 from navarch.ports.shell import BringUpLogs
 from navarch.ports.store import Store
-from navarch.service.pace import ReportPace
-
-BUNDLE_COST_S = 3.0
-"""The part of a node's time that a bundle takes: it is inflated, and written beside the others."""
-ID_LENGTH_MAX = 200
-"""The longest name of a bundle: it is part of a URL and the name of a file."""
 
 
 class JoinService:
@@ -136,45 +124,6 @@ class JoinService:
             change = Change(nodes=[evolve(found, machine="")], events=[event])
             await self._store.commit(change, based_on=fleet.revision)
         return join_token(self._store.cluster, node, found.launch.token)
-
-
-class EvidenceService:
-    """Stores bundles of evidence, if their content matches their note."""
-
-    def __init__(self, clock: Clock, store: Store, archive: Archive) -> None:
-        self._store = store
-        self._archive = archive
-        self._pace = ReportPace(clock)
-
-    async def report_evidence(self, evidence: Evidence) -> None:
-        """Store a bundle."""
-        note = evidence.note
-        if note.node not in self._store.fleet().nodes:
-            raise NotFoundError(f"no node {note.node}")
-        if not note.id or len(quote(note.id, safe="")) > ID_LENGTH_MAX:
-            raise InvalidError(
-                f"a bundle needs a unique name of at most {ID_LENGTH_MAX} characters, each that "
-                "is not a letter, a digit or one of `_.-~` counted as it is written in a URL"
-            )
-        if len(evidence.content) > CONTENT_BYTES_MAX:
-            raise InvalidError(f"a bundle may have at most {CONTENT_BYTES_MAX} bytes")
-        if hashlib.sha256(evidence.content).hexdigest() != note.sha256:
-            raise InvalidError("the content does not match the checksum of the bundle")
-        await self._pace.spend(note.node, BUNDLE_COST_S)
-        inflated(evidence)
-        note = replace(note, why=REASON_LENGTH.cut(note.why))
-        await self._archive.keep(replace(evidence, note=note))
-
-    async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
-        """Return the bundles of a node, newest first, also of a node that is gone."""
-        kept = await self._archive.list(node)
-        if not kept and node not in self._store.fleet().nodes:
-            raise NotFoundError(f"no node {node}")
-        return kept
-
-    async def get_evidence(self, node: NodeId, name: str) -> Evidence:
-        """Return one bundle."""
-        return await self._archive.get(node, name)
 
 
 class BringUpService:

@@ -16,13 +16,14 @@ from navarch.core.errors import NavarchError, NotFoundError, PermissionDeniedErr
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import NO_NODES, Change, Fleet
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.incident import Evidence, EvidenceNote, Incident
+from navarch.core.incident import EvidenceNote, Incident
 from navarch.core.instance import Inventory
 from navarch.core.job import Job
 from navarch.core.launch import Launch
 from navarch.core.node import POOL_LABEL, Node
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
+from navarch.core.receipt import KeptEvidence
 from navarch.core.records import Table, evolve
 from navarch.ports.evidence import Archive
 from navarch.ports.shell import BringUpLogs
@@ -339,7 +340,7 @@ class CallersArchive:
         self._store = store
         self._scope = scope
 
-    async def keep(self, evidence: Evidence) -> None:
+    async def keep(self, evidence: KeptEvidence) -> None:
         """Store a bundle."""
         await self._archive.keep(evidence)
 
@@ -347,7 +348,7 @@ class CallersArchive:
         """Return the bundles of a node; none of another team's."""
         return await self._archive.list(node) if self._sees(node) else ()
 
-    async def get(self, node: NodeId, name: str) -> Evidence:
+    async def get(self, node: NodeId, name: str) -> KeptEvidence:
         """Return one bundle, or raise NotFoundError."""
         if not self._sees(node):
             raise _no_node(node)

@@ -17,7 +17,8 @@ import structlog
 from navarch.core.bringup import LOGS_MAX, BringUpLog
 from navarch.core.errors import NotFoundError, StoreError
 from navarch.core.ids import NodeId
-from navarch.core.incident import Evidence, EvidenceNote
+from navarch.core.incident import EvidenceNote
+from navarch.core.receipt import KeptEvidence
 from navarch.ports.clock import Offload
 
 T = TypeVar("T")
@@ -78,33 +79,33 @@ class FolderArchive:
         self._folder = folder
         self._offload = offload
 
-    async def keep(self, evidence: Evidence) -> None:
+    async def keep(self, evidence: KeptEvidence) -> None:
         """Write a bundle atomically."""
         await self._offload.run(partial(self._keep, evidence))
 
     async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the notes of a node's bundles, newest first."""
         files = _folder_of(self._folder, node).glob("*.json")
-        return await self._offload.run(lambda: _newest_first(read_records(files, Evidence)))
+        return await self._offload.run(lambda: _newest_first(read_records(files, KeptEvidence)))
 
-    async def get(self, node: NodeId, name: str) -> Evidence:
+    async def get(self, node: NodeId, name: str) -> KeptEvidence:
         """Return one bundle."""
         file = _folder_of(self._folder, node) / f"{quote(name, safe='')}.json"
-        found = await self._offload.run(lambda: read_records([file], Evidence))
+        found = await self._offload.run(lambda: read_records([file], KeptEvidence))
         if not found:
             raise NotFoundError(f"no evidence {name} of node {node}")
         return found[0]
 
-    def _keep(self, evidence: Evidence) -> None:
+    def _keep(self, evidence: KeptEvidence) -> None:
         place = _folder_of(self._folder, evidence.note.node)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = place / f"{quote(evidence.note.id, safe='')}.json"
         write_whole(file, msgspec.json.encode(evidence))
-        for note in _newest_first(read_records(place.glob("*.json"), Evidence))[KEPT_MAX:]:
+        for note in _newest_first(read_records(place.glob("*.json"), KeptEvidence))[KEPT_MAX:]:
             (place / f"{quote(note.id, safe='')}.json").unlink(missing_ok=True)
 
 
-def _newest_first(kept: Iterable[Evidence]) -> Sequence[EvidenceNote]:
+def _newest_first(kept: Iterable[KeptEvidence]) -> Sequence[EvidenceNote]:
     notes = [evidence.note for evidence in kept]
     return sorted(notes, key=attrgetter("taken_at", "id"), reverse=True)
 

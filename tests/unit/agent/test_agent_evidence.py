@@ -13,7 +13,7 @@ import pytest
 from tests.support.archives import MemoryArchive
 from tests.support.direct_link import DirectLink
 from tests.support.fake_control_plane import FakeControlPlane
-from tests.support.local_api import build_local_api
+from tests.support.local_api import LocalApi, build_local_api
 
 from navarch.agent.agent import Agent
 from navarch.agent.evidence import EvidenceCollector, pack, unpack
@@ -21,17 +21,22 @@ from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
 from navarch.clock import SystemClock
+from navarch.core.access import Identity as Caller
+from navarch.core.access import acting_as
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.incident import INFLATED_BYTES_MAX, Evidence, EvidenceNote
 from navarch.core.limits import REASON_LENGTH
+from navarch.core.receipt import KeptEvidence
 from navarch.core.recovery import CommandKind
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.simulated import SimulatedHost
-from navarch.service.joining import EvidenceService
+from navarch.ports.evidence import Archive
+from navarch.service.evidence import EvidenceKeys, EvidenceService
+from navarch.signatures import Ed25519
 from navarch.sim.kernel.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX
@@ -39,6 +44,15 @@ from navarch.stores.evidence import FolderArchive
 
 NODE = NodeId("m")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def received(bundle: Evidence) -> KeptEvidence:
+    return KeptEvidence(note=bundle.note, content=bundle.content)
+
+
+def the_service(local: LocalApi, archive: Archive) -> EvidenceService:
+    keys = EvidenceKeys(SystemClock(), SeededEntropy("keys"), local.store, Ed25519())
+    return EvidenceService(SystemClock(), local.store, archive, keys)
 
 
 class Facts:
@@ -196,9 +210,11 @@ def test_the_archive_keeps_the_latest_bundles_of_each_node(kind: str, tmp_path: 
         folder = FolderArchive(tmp_path / "evidence", InlineOffload())
         archive = MemoryArchive() if kind == "memory" else folder
         for number in range(ARCHIVED_MAX + 3):
-            await archive.keep(a_bundle(f"e/{number}", at=NOW + timedelta(seconds=number)))
-        await archive.keep(a_bundle("e/22", at=NOW + timedelta(seconds=22)))
-        await archive.keep(a_bundle("other", node="../n"))
+            await archive.keep(
+                received(a_bundle(f"e/{number}", at=NOW + timedelta(seconds=number)))
+            )
+        await archive.keep(received(a_bundle("e/22", at=NOW + timedelta(seconds=22))))
+        await archive.keep(received(a_bundle("other", node="../n")))
         notes = await archive.list(NODE)
         assert [note.id for note in notes[:2]] == ["e/22", "e/21"]
         assert len(notes) == ARCHIVED_MAX
@@ -221,16 +237,15 @@ def test_a_bundle_is_refused_if_its_name_is_too_long_for_a_file(
     async def main() -> None:
         local = build_local_api()
         node = await local.register("é" * 42)
-        service = EvidenceService(
-            SystemClock(), local.store, FolderArchive(tmp_path, InlineOffload())
-        )
+        service = the_service(local, FolderArchive(tmp_path, InlineOffload()))
         bundle = a_bundle(name, node=node)
         bundle = replace(bundle, note=replace(bundle.note, why="w" * 100_000))
         if not kept:
             with pytest.raises(InvalidError, match="unique name"):
                 await service.report_evidence(bundle)
             return
-        await service.report_evidence(bundle)
+        with acting_as(Caller(subject="agent")):
+            await service.report_evidence(bundle)
         (note,) = await service.list_evidence(node)
         assert (note.id, len(note.why)) == (name, REASON_LENGTH.most)
 
@@ -241,14 +256,15 @@ def test_the_control_plane_refuses_a_bundle_that_does_not_match_its_note() -> No
     async def main() -> None:
         local = build_local_api()
         node = await local.register("gpu-1")
-        service = EvidenceService(SystemClock(), local.store, MemoryArchive())
+        service = the_service(local, MemoryArchive())
         with pytest.raises(NotFoundError):
             await service.report_evidence(a_bundle("e", node="stranger"))
         with pytest.raises(NotFoundError):
             await service.list_evidence(NodeId("stranger"))
         good = a_bundle("e", node=node)
-        await service.report_evidence(good)
-        await service.report_evidence(good)
+        with acting_as(Caller(subject="agent")):
+            await service.report_evidence(good)
+            await service.report_evidence(good)
         assert [note.id for note in await service.list_evidence(node)] == ["e"]
         with pytest.raises(InvalidError):
             await service.report_evidence(replace(good, content=b"other"))

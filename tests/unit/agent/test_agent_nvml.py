@@ -24,6 +24,7 @@ def test_values_are_in_the_units_of_the_port(library: str) -> None:
     first, second = gpus.list_gpus()
 
     assert (second.index, second.uuid, second.name) == (1, "GPU-1", "NVIDIA H100")
+    assert second.serial == "1650000001"
     assert second.pci_bus_id == "00000000:02:00.0"
     assert second.memory_bytes == 80 << 30
     assert (second.driver_version, second.cuda_version) == ("580.1", "13.2")
@@ -159,3 +160,12 @@ def test_a_library_that_is_not_nvml_is_refused() -> None:
 
     with pytest.raises(GpuError, match="nvml"):
         gpus.list_gpus()
+
+
+def test_a_gpu_without_a_serial_number_is_listed(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_FAILS", "serial")
+    gpus = NvmlGpus(SystemClock(), library=library)
+
+    assert [gpu.serial for gpu in gpus.list_gpus()] == ["", ""]

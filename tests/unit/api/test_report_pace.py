@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.support.archives import MemoryArchive
 
+from navarch.core.access import Identity, acting_as
 from navarch.core.errors import UnreachableError
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
@@ -16,9 +17,10 @@ from navarch.core.incident import Evidence, EvidenceNote
 from navarch.core.limits import FAULTS_PER_REPORT, REPORTS_WAITING
 from navarch.core.ownership import Cluster
 from navarch.service import pace
-from navarch.service.joining import EvidenceService
+from navarch.service.evidence import EvidenceKeys, EvidenceService
 from navarch.service.pace import ReportPace
-from navarch.sim.kernel.clock import SimClock
+from navarch.signatures import Ed25519
+from navarch.sim.kernel.clock import SeededEntropy, SimClock
 from navarch.sim.kernel.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node
@@ -99,7 +101,8 @@ def test_bundles_of_evidence_are_paced_too() -> None:
     async def story(_paced: ReportPace, clock: SimClock) -> None:
         store = MemoryStore(Cluster(id="test", secret=bytes(32)))
         await store.commit(Change(nodes=[a_node(NODE)]), based_on=0)
-        service = EvidenceService(clock, store, MemoryArchive())
+        keys = EvidenceKeys(clock, SeededEntropy("keys"), store, Ed25519())
+        service = EvidenceService(clock, store, MemoryArchive(), keys)
         content = gzip.compress(b"{}")
         sha256 = hashlib.sha256(content).hexdigest()
         began = clock.monotonic()
@@ -112,7 +115,8 @@ def test_bundles_of_evidence_are_paced_too() -> None:
                 sha256=sha256,
                 size_bytes=len(content),
             )
-            await service.report_evidence(Evidence(note=note, content=content))
+            with acting_as(Identity(subject="agent")):
+                await service.report_evidence(Evidence(note=note, content=content))
         assert clock.monotonic() - began == pytest.approx(60, abs=4)
 
     play(story)

@@ -12,7 +12,7 @@ import yaml
 from cli_views import ACTIVE, NOW, XID
 
 import navarch.cli
-from navarch.cli.logs import _content, _table
+from navarch.cli.evidence import _content, _table
 from navarch.cli.output import Output, render_data, render_line
 from navarch.cli.printing import echo, one_line, visible
 from navarch.cli.render.fleet_health import NodeHealth, render_health

@@ -8,12 +8,13 @@ from navarch.core.bringup import BringUpLog
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import Evidence, EvidenceNote
+from navarch.core.receipt import KeptEvidence
 from navarch.core.recovery import Recovery
 from navarch.ports.access import AccessApi, NodeLogin
 from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import JoinApi
 from navarch.ports.api import NodeView
-from navarch.ports.evidence import EvidenceApi, EvidenceDesk
+from navarch.ports.evidence import EvidenceApi, EvidenceDesk, EvidenceKey
 from navarch.ports.fleet_health import FleetHealth, FleetHealthApi, HeldApi, HeldNode
 from navarch.ports.policies import PolicyApi, XidRuling
 from navarch.ports.shell import BringUpApi
@@ -22,6 +23,9 @@ from navarch.wire.bodies import AdoptRequest, Items, JoinPass, JoinRequest, Reas
 
 def evidence_routes(keeper: EvidenceApi, desk: EvidenceDesk) -> list[Route]:
     """Return every operation of one archive."""
+
+    async def rotate(request: Request) -> EvidenceKey:
+        return await keeper.rotate_evidence_key(reason=request.json(Reason).reason)
 
     async def report(request: Request) -> None:
         await desk.report_evidence(request.json(Evidence))
@@ -45,11 +49,26 @@ def evidence_routes(keeper: EvidenceApi, desk: EvidenceDesk) -> list[Route]:
         get(
             "get_evidence",
             "/v1/nodes/{node}/evidence/{name}",
-            "One evidence bundle, compressed",
+            "One evidence bundle, compressed, with its signed receipt",
             lambda request: keeper.get_evidence(
                 NodeId(request.names["node"]), request.names["name"]
             ),
-            Evidence,
+            KeptEvidence,
+        ),
+        get(
+            "list_evidence_keys",
+            "/v1/evidence-keys",
+            "List the public keys that sign evidence, the present one first",
+            lambda _: listed(keeper.list_evidence_keys()),
+            Items[EvidenceKey],
+        ),
+        post(
+            "rotate_evidence_key",
+            "/v1/evidence-keys:rotate",
+            "Sign evidence with a new key",
+            rotate,
+            EvidenceKey,
+            Reason,
         ),
     ]
 

@@ -143,7 +143,7 @@ class Offering(_message.Message):
     def __init__(self, provider: _Optional[str] = ..., instance_type: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., spot: _Optional[bool] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., price_per_hour: _Optional[str] = ..., reservation: _Optional[str] = ..., reserved_nodes: _Optional[int] = ...) -> None: ...
 
 class Gpu(_message.Message):
-    __slots__ = ("index", "uuid", "name", "pci_bus_id", "memory_bytes", "driver_version", "cuda_version")
+    __slots__ = ("index", "uuid", "name", "pci_bus_id", "memory_bytes", "driver_version", "cuda_version", "serial")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,7 @@ class Gpu(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     DRIVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     CUDA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     index: int
     uuid: str
     name: str
@@ -158,7 +159,8 @@ class Gpu(_message.Message):
     memory_bytes: int
     driver_version: str
     cuda_version: str
-    def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ...) -> None: ...
+    serial: str
+    def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ..., serial: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
     __slots__ = ("gpus", "hostname", "internal_ip", "external_ip", "kernel_version", "labels", "image", "agent_version", "commands", "dead_man_s")
