@@ -28,9 +28,21 @@ def build(folder: Path, target: str, project: Path = PROJECT) -> Path:
     return built
 
 
-def build_release(folder: Path) -> Path:
-    """Build the files of a release into `folder`, and return it."""
-    subprocess.run([PROJECT / "scripts/build-release", folder], check=True, capture_output=True)
+def build_release(folder: Path, *, agent_wheels: bool = False) -> Path:
+    """Build the files of a release into `folder`, and return it.
+
+    With `agent_wheels`, downloads the agent's compiled code, or raises NoPackagesError.
+    """
+    command = [str(PROJECT / "scripts/build-release"), str(folder)]
+    ran = subprocess.run(
+        command if agent_wheels else [*command, "--without-agent-wheels"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if agent_wheels and "navarch: https://" in ran.stderr:
+        raise NoPackagesError(ran.stderr.strip()[-500:])
+    assert ran.returncode == 0, ran.stdout + ran.stderr
     return folder
 
 

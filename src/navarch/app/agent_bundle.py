@@ -2,9 +2,9 @@
 
 A new machine downloads it from the control plane, and checks it against the hash in its user data.
 The same installation gives the same bytes. Compiled code depends on the machine's Python: the
-bundle holds that of this installation, and wheels for others from a folder of the operator. If the
-operator allows it, a machine downloads the wheel that fits. The hash of each wheel is in
-`agent-wheels.txt`.
+bundle holds that of this installation, and wheels for others. A release contains wheels for every
+Python of `agent-wheels.txt`, and the operator can name a folder of them. If the operator allows it,
+a machine downloads the wheel that fits. The hash of each wheel is in `agent-wheels.txt`.
 """
 
 import gzip
@@ -24,16 +24,14 @@ from sysconfig import get_config_var
 from typing import NamedTuple
 
 import navarch
-from navarch.config import Config
-from navarch.config.provider import CLOUDS
 from navarch.core.errors import InvalidError
 from navarch.ports.clock import Clock
 
 DEPENDENCIES = ("click", "h11", "msgspec", "structlog")
 """The distributions that the agent imports. Of these, only msgspec has compiled code."""
 
-USUAL = "cpython-312-x86_64-linux-gnu"
-"""The Python of Ubuntu 24.04, which AWS and Google Cloud machines boot by default."""
+RELEASED = Path(__file__).parent / "wheels"
+"""The wheels of a release. An installation from source has none."""
 
 KEPT = timedelta(days=30)
 """How long the bundle of an earlier version is kept, for machines that are still booting."""
@@ -64,9 +62,13 @@ class Pin(NamedTuple):
 
 
 def build_bundle(
-    wheels: str | None = None, *, index: bool = False, accepted: Mapping[str, Pin] | None = None
+    wheels: str | None = None,
+    *,
+    index: bool = False,
+    accepted: Mapping[str, Pin] | None = None,
+    released: Path | None = None,
 ) -> AgentBundle:
-    """Return the bundle of this installation, with the wheels in the folder `wheels`.
+    """Return the bundle of this installation, with the wheels of the release and of `wheels`.
 
     With `index`, it contains the list of wheels that a machine may download. `accepted` are the
     wheels that may be used, by the Python that they are for; those of this version if left out.
@@ -74,7 +76,7 @@ def build_bundle(
     accepted = pins() if accepted is None else accepted
     members = dict(_installed())
     own = {match[1] for path in members if (match := _ABI.fullmatch(PurePosixPath(path).name))}
-    given = {} if wheels is None else dict(_read_wheels(Path(wheels), accepted))
+    given = _wheels(wheels, accepted, released or RELEASED)
     members |= {f"wheels/{abi}.whl": content for abi, content in given.items()}
     if index:
         lines = [f"{abi} {pin.sha256} {pin.url}\n" for abi, pin in sorted(accepted.items())]
@@ -82,21 +84,15 @@ def build_bundle(
     return AgentBundle(content=_packed(members), abis=tuple(sorted(own | set(given))))
 
 
-def missing_python(config: Config) -> str | None:
-    """Return what to do for the default images of clouds if the bundle fits none of them."""
-    server = config.server
-    clouds = [name for name, each in config.providers.items() if isinstance(each, CLOUDS)]
-    own = str(get_config_var("SOABI"))
-    if not clouds or server.agent_index or own == USUAL:
-        return None
-    if server.agent_wheels and USUAL in dict(_read_wheels(Path(server.agent_wheels), pins())):
-        return None
-    return (
-        f"machines of {' and '.join(clouds)} with Python 3.12, as in Ubuntu 24.04, get no agent: "
-        f"this server has no compiled code for {USUAL}, only for its own {own}; download "
-        f"{pins()[USUAL].url} to a folder, and set server.agent_wheels or NAVARCH_AGENT_WHEELS to "
-        "that folder"
+def supported_abis(
+    wheels: str | None = None, *, index: bool = False, released: Path | None = None
+) -> frozenset[str]:
+    """Return the Pythons on which the agent starts from a bundle with these settings."""
+    accepted = pins()
+    found = set(_wheels(wheels, accepted, released or RELEASED)) | (
+        set(accepted) if index else set()
     )
+    return frozenset(found | {str(get_config_var("SOABI"))})
 
 
 def pins() -> dict[str, Pin]:
@@ -110,7 +106,8 @@ def _installed() -> Iterator[tuple[str, bytes]]:
     """Yield the files of the agent and its dependencies, by their path in the bundle."""
     package = Path(navarch.__file__).parent
     for file in package.rglob("*"):
-        if file.is_file() and "__pycache__" not in file.parts:
+        # The wheels of a release are members of their own.
+        if file.is_file() and "__pycache__" not in file.parts and RELEASED not in file.parents:
             yield f"lib/navarch/{file.relative_to(package).as_posix()}", file.read_bytes()
     for name in DEPENDENCIES:
         listed = distribution(name).files
@@ -130,6 +127,12 @@ def _belongs(path: PurePosixPath) -> bool:
         return False
     info = path.parts[0].endswith(".dist-info")
     return not info or path.name == "METADATA" or "licen" in path.as_posix().lower()
+
+
+def _wheels(wheels: str | None, accepted: Mapping[str, Pin], released: Path) -> Mapping[str, bytes]:
+    """Return the wheels of the release, and of the operator's folder, by their Python."""
+    found = dict(_read_wheels(released, accepted)) if released.is_dir() else {}
+    return found if wheels is None else found | dict(_read_wheels(Path(wheels), accepted))
 
 
 def _read_wheels(folder: Path, accepted: Mapping[str, Pin]) -> Iterator[tuple[str, bytes]]:
@@ -187,6 +190,12 @@ class AgentBundles:
         self._clock = clock
         self._folder = folder
         self._build = partial(build_bundle, wheels, index=index)
+        self._support = partial(supported_abis, wheels, index=index)
+
+    @cached_property
+    def abis(self) -> frozenset[str]:
+        """The Pythons on which the agent of a new machine starts."""
+        return self._support()
 
     @cached_property
     def current(self) -> AgentBundle:

@@ -2,7 +2,7 @@
 
 import base64
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from navarch.api.http.app import BUNDLES
 from navarch.app.agent_bundle import AgentBundle
+from navarch.app.image_python import wrong_python
 from navarch.app.servers import Address, StartError
 from navarch.config import Config
 from navarch.config.config import REACHABLE, calls_server, unreachable
@@ -185,8 +186,11 @@ def agent_start(config: Config, pool: Pool, provider: str) -> AgentStart:
     return pool.setup.agent_at(cloud=isinstance(config.providers.get(provider), CLOUDS))
 
 
-def missing_agent(config: Config, pool: Pool) -> str | None:
-    """Return why no agent would register from machines bought for `pool`; None if one would."""
+def missing_agent(config: Config, pool: Pool, abis: Collection[str]) -> str | None:
+    """Return why no agent would register from machines bought for `pool`; None if one would.
+
+    `abis` are the Pythons for which the server has compiled code of the agent.
+    """
     if pool.user_data.strip():
         return None
     sellers = list(dict.fromkeys(offering.provider for offering in pool.offerings))
@@ -203,6 +207,10 @@ def missing_agent(config: Config, pool: Pool) -> str | None:
         problem = unreachable(own_address(config, pool.name), clouds)
         if problem is not None:
             return f"pool {pool.name}: {problem}; {REACHABLE}"
+    for offering in pool.offerings:
+        problem = wrong_python(config, pool.setup, offering, abis)
+        if problem is not None:
+            return f"pool {pool.name}: {problem}"
     return None
 
 

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from navarch.app.bringup import AgentEnvironment, open_shells
 from navarch.app.servers import StartError
+from navarch.catalogue.images import GCP_IMAGE
 from navarch.clock import ThreadOffload
 from navarch.config.provider import (
     AwsConfig,
@@ -169,13 +170,13 @@ def _gcp_credentials(
 
 def gcp_settings(config: GcpConfig) -> "GcpSettings":
     """Return the settings of the GCP adapter."""
-    from navarch.providers.gcp.translation import IMAGE, NETWORK, GcpSettings
+    from navarch.providers.gcp.translation import NETWORK, GcpSettings
 
     return GcpSettings(
         name=config.name,
         project=config.project,
         zone=config.zone,
-        image=config.image or IMAGE,
+        image=config.image or GCP_IMAGE,
         network=config.network or NETWORK,
         subnetwork=config.subnetwork or "",
         service_account=config.service_account or "",

@@ -467,7 +467,7 @@ class Server:
             save_readings=lambda: opened.snapshots.save(opened.offload),
             bringup=self._bringup(opened.offload, agents),
             user_data=partial(self._user_data, agents),
-            missing_agent=lambda pool: missing_agent(self._config, pool),
+            missing_agent=lambda pool: missing_agent(self._config, pool, self._bundles.abis),
             is_configured=lambda pool: pool in self._config.pools,
             own_user_data=self._has_own_user_data,
             scheduler_offload=threads,
@@ -530,7 +530,7 @@ class Server:
         assert self._plane is not None
         for name in names:
             spec = to_pool_spec(self._config, self._config.pools[name])
-            await self._plane.fleet.put_pool(spec, reason="the configuration says so")
+            await self._plane.fleet.put_configured_pool(spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import CommandError
 from navarch.cli.render.fleet_health import render_store
 from navarch.cli.session import Session, with_session
+from navarch.core.access_token import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.ports.api import StoreStatus
 
@@ -218,10 +219,6 @@ def _check_credentials(environment: CliEnvironment, *, check: bool) -> Iterator[
 
 def _check_token(environ: Mapping[str, str]) -> Iterator[DoctorFinding]:
     """Yield a finding for a token in the environment with which no server starts."""
-    if not _is_installed(EXTRAS["server"][0]):
-        return
-    from navarch.config.kinds import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
-
     token = environ.get("NAVARCH_AUTH_TOKEN", "")
     if 0 < len(token) < TOKEN_CHARACTERS_MIN:
         yield DoctorFinding("token", BAD, f"NAVARCH_AUTH_TOKEN {too_short(token)}", TOKEN_REMEDY)
@@ -249,20 +246,18 @@ def _check_stored(environment: CliEnvironment, stored: Credentials) -> Iterator[
 
 def _check_agents(config: "Config") -> Iterator[DoctorFinding]:
     """Yield what keeps machines of clouds from getting an agent."""
-    from navarch.app.agent_bundle import missing_python
+    from navarch.app.image_python import wrong_pythons
     from navarch.config.config import REACHABLE, unreachable_clouds
 
     problem = unreachable_clouds(config)
     if problem is not None:
         yield DoctorFinding("address", NOTE, problem, REACHABLE)
     try:
-        problem = missing_python(config)
+        for problem in wrong_pythons(config):
+            what, _, remedy = problem.partition("; ")
+            yield DoctorFinding("agent", NOTE, what, remedy)
     except InvalidError as error:
         yield DoctorFinding("agent", BAD, str(error))
-        return
-    if problem is not None:
-        what, _, remedy = problem.partition("; ")
-        yield DoctorFinding("agent", NOTE, what, remedy)
 
 
 def _check_server(session: Session) -> Iterator[DoctorFinding]:

@@ -14,8 +14,8 @@ import click
 import structlog
 
 from navarch.api.http.exchange import is_loopback
-from navarch.app.agent_bundle import missing_python
 from navarch.app.authentication import identifies_without_token
+from navarch.app.image_python import wrong_pythons
 from navarch.app.server import Running, Server
 from navarch.catalogue.machines import all_machines
 from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_credentials
@@ -26,8 +26,9 @@ from navarch.cli.printing import echo
 from navarch.clock import SystemClock
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.config.config import REACHABLE, unreachable_clouds
-from navarch.config.kinds import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short, url_remedy
+from navarch.config.kinds import url_remedy
 from navarch.config.provider import FakeConfig
+from navarch.core.access_token import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
 from navarch.core.errors import InvalidError, NavarchError
 from navarch.core.version import VERSION
 from navarch.secrets.reference import SecretReader, parse_reference
@@ -298,9 +299,8 @@ def without_agents(config: Config) -> Iterator[str]:
     problem = unreachable_clouds(config)
     if problem is not None:
         yield f"{problem}, so new pools there are refused; {REACHABLE}"
-    problem = missing_python(config)
-    if problem is not None:
-        yield problem
+    for problem in wrong_pythons(config):
+        yield f"new pools are refused: {problem}"
 
 
 def _overridden(

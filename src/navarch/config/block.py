@@ -16,9 +16,10 @@ from navarch.config.document import (
     describe,
     is_empty,
     is_nothing,
+    resolve_tag,
 )
 from navarch.config.errors import MOVED, Place, did_you_mean, suggest
-from navarch.config.kinds import SecretText, Text, name_remedy, read_secret_file
+from navarch.config.kinds import ScalarKind, SecretText, Text, name_remedy, read_secret_file
 from navarch.config.schema import Key, Rule, key, key_names, keys_of, plain_block, rules_of
 
 B = TypeVar("B")
@@ -133,7 +134,8 @@ class _BlockReader:
         text = self.scope.context.environment.get(declared.environment)
         if text:
             part = self.scope.within(f"the environment variable {declared.environment}")
-            leaf = Leaf(text=escape(text), tag="str", place=part.home, plain=False)
+            tag = resolve_tag(text) if isinstance(declared.kind, ScalarKind) else "str"
+            leaf = Leaf(text=escape(text), tag=tag, place=part.home, plain=False)
             return declared.kind.read(leaf, part)
         if is_dataclass(declared.default):
             # A missing block is read as an empty one: the environment may provide its values.

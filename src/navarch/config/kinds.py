@@ -13,6 +13,7 @@ from navarch.config.context import Refused, Scope, escape
 from navarch.config.document import Entries, Items, Leaf, Tree, is_nothing
 from navarch.config.errors import Place, did_you_mean, join_names
 from navarch.config.secret import Secret
+from navarch.core.access_token import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
 from navarch.core.duration import parse_duration, render_duration
 from navarch.core.errors import SecretError
 from navarch.secrets.reference import parse_reference
@@ -420,10 +421,7 @@ COMMAND = Text(noun="a shell command", example="echo hello", literal=True)
 BOOLEAN = Boolean()
 PATH = FilePath()
 SECRET = SecretText()
-TOKEN_CHARACTERS_MIN = 16
-"""Guessing 16 random hexadecimal digits takes longer than any server runs."""
 TOKEN = SecretText(noun="a token", least=TOKEN_CHARACTERS_MIN)
-TOKEN_REMEDY = "make one with: openssl rand -hex 32"
 HEADER = SecretText(noun="a header's value", spaces=True)
 MONEY = Money()
 DURATION = Duration()
@@ -446,11 +444,6 @@ def _bounds(least: float | None, most: float | None) -> str:
 
 def _unquoted(leaf: Leaf) -> str:
     return "nothing" if leaf.tag == "null" else f'"{leaf.shown}"'
-
-
-def too_short(token: str) -> str:
-    """Return what is wrong with a token that can be guessed."""
-    return f"has {len(token)} characters; a token needs {TOKEN_CHARACTERS_MIN} or more"
 
 
 def read_secret_file(kind: SecretText, node: Tree, scope: Scope) -> Secret:

@@ -413,6 +413,7 @@ class ServerConfig:
         "whether a machine may download such a wheel from PyPI, by its SHA-256, if the server has "
         "none for it",
         default=False,
+        environment="NAVARCH_AGENT_INDEX",
         restart=_BUNDLE,
     )
     auth_token: Secret | None = key(

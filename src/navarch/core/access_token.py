@@ -10,6 +10,11 @@ import msgspec
 from navarch.core.access import Grant
 from navarch.core.ids import TokenName
 
+TOKEN_CHARACTERS_MIN = 16
+"""Guessing 16 random hexadecimal digits takes longer than any server runs."""
+
+TOKEN_REMEDY = "make one with: openssl rand -hex 32"
+
 PREFIX = "nvt1."
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -70,3 +75,8 @@ def parse_token(shown: str) -> tuple[TokenName, str] | None:
     if not shown.startswith(PREFIX) or not is_token_name(name) or not secret:
         return None
     return TokenName(name), secret
+
+
+def too_short(token: str) -> str:
+    """Return what is wrong with a token that can be guessed."""
+    return f"has {len(token)} characters; a token needs {TOKEN_CHARACTERS_MIN} or more"

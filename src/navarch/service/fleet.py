@@ -293,9 +293,19 @@ class FleetService:
             raise NotFoundError(f"pool not found: {name}")
         return pool
 
-    @retried
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
         """Create a pool, or change the one of that name; its counter and size stay."""
+        return await self._put_pool(spec, reason, agentless=False)
+
+    async def put_configured_pool(self, spec: PoolSpec) -> PoolView:
+        """Create or change a pool of the configuration file.
+
+        If no agent would register from its machines, it keeps its nodes and buys none.
+        """
+        return await self._put_pool(spec, "the configuration says so", agentless=True)
+
+    @retried
+    async def _put_pool(self, spec: PoolSpec, reason: str, *, agentless: bool) -> PoolView:
         check_spec(spec)
         check_strategy(spec.remediation, self._strategies())
         # Of a pool of the configuration file, the file decides what it buys.
@@ -309,7 +319,7 @@ class FleetService:
         if self._team and "team" not in spec.labels:
             spec = replace(spec, labels={**spec.labels, "team": self._team})
         after = self._sized(pool_from(spec, before), before)
-        missing = self._missing_agent(after)
+        missing = None if agentless else self._missing_agent(after)
         if missing is not None:
             raise InvalidError(missing)
         if after == before:

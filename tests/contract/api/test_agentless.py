@@ -27,9 +27,12 @@ pools:
 """
 
 
+UBUNTU = "cpython-312-x86_64-linux-gnu"
+
+
 def some_doors(pool_in_the_file: str = "another") -> LocalApi:
     config = parse_config(FILE.replace("NAME", pool_in_the_file))
-    return build_local_api(token=TOKEN, missing_agent=partial(missing_agent, config))
+    return build_local_api(token=TOKEN, missing_agent=partial(missing_agent, config, abis=[UBUNTU]))
 
 
 async def story(fleet: FleetApi, local: LocalApi) -> None:
@@ -98,7 +101,7 @@ def test_a_stored_pool_without_an_agent_can_still_be_made_smaller_and_deleted() 
         await open_to_all.fleet.put_pool(replace(SPEC, nodes_wanted=2), reason="an older version")
         config = parse_config(FILE.replace("NAME", "another"))
         local = build_local_api(
-            store=open_to_all.store, missing_agent=partial(missing_agent, config)
+            store=open_to_all.store, missing_agent=partial(missing_agent, config, abis=[UBUNTU])
         )
         assert (await local.fleet.scale(TRAINING, 0, reason="")).size == 0
         await local.fleet.delete_pool(TRAINING, reason="")

@@ -13,6 +13,7 @@ import pytest
 from tests.support.ec2_server import Ec2Server
 
 from navarch import ControlPlane
+from navarch.app import agent_bundle
 from navarch.app.server import Running
 from navarch.client.connect import FleetClient, connect_fleet
 from navarch.clock import SystemEntropy, ThreadOffload
@@ -29,6 +30,7 @@ CONFIG = """
 server:
   address: "127.0.0.1:0"
   grpc_address: "127.0.0.1:0"
+  agent_index: INDEX
   ADDRESS
 providers:
   work: {{type: aws, region: us-east-1, regions: [us-east-1], endpoint: "{url}"}}
@@ -53,9 +55,11 @@ FETCHES = "AGENT_URL=https://navarch.example.com:50051/agent/"
 Story = Callable[[FleetClient, str], Awaitable[None]]
 
 
-def serve(ec2: Ec2Server, folder: Path, story: Story, *, address: str = REACHABLE) -> None:
+def serve(
+    ec2: Ec2Server, folder: Path, story: Story, *, address: str = REACHABLE, index: str = "true"
+) -> None:
     """Run `story` with a client of a running server and the server's address."""
-    text = CONFIG.replace("ADDRESS", address).format(url=ec2.url)
+    text = CONFIG.replace("ADDRESS", address).replace("INDEX", index).format(url=ec2.url)
 
     async def main() -> None:
         running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
@@ -117,6 +121,31 @@ def test_the_api_and_the_command_line_refuse_such_a_pool_and_buy_nothing(
 
     serve(ec2, tmp_path, story, address="")
     assert ec2.made() == 0
+
+
+def test_a_machine_on_which_the_agent_would_not_start_is_not_bought(
+    ec2: Ec2Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_bundle, "RELEASED", tmp_path / "none")
+    monkeypatch.setattr(agent_bundle, "get_config_var", lambda _: "cpython-399-riscv64-linux-gnu")
+
+    async def story(fleet: FleetClient, url: str) -> None:
+        with pytest.raises(InvalidError, match="no agent would start on machines of work"):
+            await fleet.put_pool(SPEC, reason="")
+        code, output = await navarch(url, "up --gpus 8 --type h100 --name training")
+        assert code == 2, output
+        assert "their image has Python 3.12" in output
+        assert "set server.agent_index: true" in output
+        grown = await fleet.scale(PoolName("described"), 1, reason="")
+        assert grown.size == 1
+        while "no agent would start" not in (await fleet.get_pool(grown.spec.name)).note:  # noqa: ASYNC110 - the loops run in real time
+            await asyncio.sleep(0.05)
+        assert ec2.made() == 0
+        code, output = await navarch(url, f"up --gpus 8 --type h100 --name own --image {AMI}")
+        assert code == 0, output
+        assert FETCHES in await user_data(ec2)
+
+    serve(ec2, tmp_path / "state", story, index="false")
 
 
 def test_pools_of_the_command_line_get_the_agent_with_the_operators_parts(

@@ -23,7 +23,7 @@ TOKEN = "the-token-of-the-operators"
 HOST = "navarch.test"
 """A name that is not loopback to Navarch, as the server's in a cloud."""
 CONFIG = """
-server: {heartbeat_interval: 1s, external_address: "http://NAME:PORT"}
+server: {agent_index: true, heartbeat_interval: 1s, external_address: "http://NAME:PORT"}
 providers:
   work: {type: aws, region: us-east-1, regions: [us-east-1], endpoint: "EC2"}
 """
@@ -114,8 +114,8 @@ def test_a_machine_that_was_bought_before_an_update_gets_the_agent_of_its_user_d
     )
     text = user_data(ec2, server)
     server.stop()
-    # Another bundle than before: this one contains the list of wheels.
-    config = server.config.read_text().replace("server: {", "server: {agent_index: true, ")
+    # Another bundle than before: this one lacks the list of wheels.
+    config = server.config.read_text().replace("agent_index: true, ", "")
     server.config.write_text(config)
     server.start()
     machine = Machine(tmp_path / "machine")

@@ -11,7 +11,7 @@ from navarch.config import parse_config
 from navarch.ports.api import Offer
 
 CONFIG = """
-server: {{address: "127.0.0.1:0", grpc_address: "127.0.0.1:0",
+server: {{address: "127.0.0.1:0", grpc_address: "127.0.0.1:0", agent_index: true,
   external_address: "https://navarch.example.com"}}
 providers:
   work:

@@ -10,6 +10,7 @@ from tests.support.distribution import (
     PROJECT,
     NoPackagesError,
     build,
+    build_release,
     builder_missing,
     clean_environment,
 )
@@ -133,6 +134,25 @@ def test_without_extras_other_commands_name_the_extra_that_they_need(
     assert "needs the extra server (the Python package " in line
     assert "package google " not in line, "PyPI has it under another name"
     assert "pip install 'navarch[server]'" in line
+
+
+@pytest.mark.long
+def test_a_release_serves_the_agent_for_every_python_that_it_lists(tmp_path: Path) -> None:
+    try:
+        release = build_release(tmp_path / "release", agent_wheels=True)
+        (file,) = release.glob("*.whl")
+        programs = clean_environment(tmp_path / "installed", file)
+    except NoPackagesError as error:
+        pytest.skip(f"the packages cannot be had: {error}")
+    program = (
+        "from navarch.app.agent_bundle import build_bundle, pins, supported_abis\n"
+        "assert supported_abis() >= pins().keys(), supported_abis()\n"
+        "assert set(build_bundle().abis) >= pins().keys()\n"
+        "print(len(pins()))"
+    )
+    ran = run(programs, "python", "-c", program)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) >= 8
 
 
 @pytest.fixture(scope="module")

@@ -127,6 +127,8 @@ def test_the_original_quick_start_works_word_for_word(
     environment = {
         **reader,
         "NAVARCH_AUTH_TOKEN": "the-token-of-the-operators",
+        # A release contains the agent for the Python of EC2's image; this tree does not.
+        "NAVARCH_AGENT_INDEX": "true",
         "NAVARCH_EXTERNAL_ADDRESS": f"http://{SERVER}:50051",
     }
     with (

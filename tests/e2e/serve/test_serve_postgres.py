@@ -32,7 +32,7 @@ TAKE_OVER_S = 20.0
 PASSWORD = "hunter2secret"
 
 AT_EC2 = """
-server: {{external_address: "https://navarch.example.com"}}
+server: {{agent_index: true, external_address: "https://navarch.example.com"}}
 providers:
   work:
     {{type: aws, region: us-east-1, regions: [us-east-1], endpoint: "{url}", machines_per_call: 1}}

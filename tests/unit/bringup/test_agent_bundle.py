@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from navarch.app.agent_bundle import KEPT, AgentBundles, Pin, build_bundle, pins
+from navarch.app import agent_bundle
+from navarch.app.agent_bundle import (
+    KEPT,
+    AgentBundles,
+    Pin,
+    build_bundle,
+    pins,
+    supported_abis,
+)
 from navarch.clock import SystemClock
 from navarch.core.errors import InvalidError
 
@@ -53,6 +61,36 @@ def test_an_accepted_wheel_becomes_part_of_the_bundle(tmp_path: Path) -> None:
     bundle = build_bundle(str(tmp_path), accepted={OTHER: pin})
     assert OTHER in bundle.abis
     assert f"wheels/{OTHER}.whl" in names(bundle.content)
+
+
+def test_the_wheels_of_a_release_are_part_of_the_bundle_once(tmp_path: Path) -> None:
+    released = Path(agent_bundle.__file__).parent / "wheels"
+    assert released == agent_bundle.RELEASED
+    pin = a_wheel(tmp_path)
+    bundle = build_bundle(accepted={OTHER: pin}, released=tmp_path)
+    assert OTHER in bundle.abis
+    assert f"wheels/{OTHER}.whl" in names(bundle.content)
+    with pytest.raises(InvalidError, match="is for cpython-399"):
+        build_bundle(released=tmp_path)
+    assert not [x for x in names(bundle.content) if x.startswith("lib/navarch/app/wheels/")]
+
+
+def test_the_agent_starts_on_the_pythons_of_the_server_its_wheels_and_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_bundle, "get_config_var", lambda _: "own")
+    nothing = tmp_path / "nothing"
+    assert supported_abis(released=nothing) == {"own"}
+    assert supported_abis(index=True, released=nothing) == {"own", *pins()}
+    pin = a_wheel(tmp_path)
+    monkeypatch.setattr(agent_bundle, "pins", lambda: {OTHER: pin})
+    assert supported_abis(released=tmp_path) == {"own", OTHER}
+    assert supported_abis(str(tmp_path), released=nothing) == {"own", OTHER}
+
+
+def test_a_server_has_the_pythons_that_are_in_its_bundle(tmp_path: Path) -> None:
+    bundles = AgentBundles(SystemClock(), tmp_path)
+    assert bundles.abis == set(bundles.current.abis)
 
 
 def test_a_wheel_with_another_hash_is_refused_with_its_address(tmp_path: Path) -> None:

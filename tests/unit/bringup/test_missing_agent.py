@@ -1,16 +1,20 @@
 """Pools with machines from which no agent would ever register."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from navarch.app import bringup
-from navarch.app.bringup import missing_agent
+from navarch.app.agent_bundle import pins
+from navarch.app.bringup import missing_agent as judge
 from navarch.config import Config, parse_config
+from navarch.config.provider import AwsConfig
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering
 from navarch.core.machine_setup import AgentStart, MachineSetup
 from navarch.core.pool import Pool
+from navarch.core.records import evolve
 
 CONFIG = parse_config("""
 server: {external_address: "https://navarch.example.com"}
@@ -24,7 +28,15 @@ providers:
 pools:
   private: {provider: work, instance_type: x, max_nodes: 1, control_plane_address: "http://10.0.0.5"}
 """)
+UBUNTU = "cpython-312-x86_64-linux-gnu"
+"""The Python of the default images."""
+OWN = "cpython-399-riscv64-linux-gnu"
+"""A Python of a server that has no wheels."""
 SSH = MachineSetup(agent=AgentStart.SSH, commands=("start-agent",))
+
+
+def missing_agent(config: Config, pool: Pool, *abis: str) -> str | None:
+    return judge(config, pool, abis or (UBUNTU,))
 
 
 def with_address(url: str | None) -> Config:
@@ -100,3 +112,64 @@ def test_commands_over_ssh_need_a_private_key_at_clouds_and_the_ssh_package(
     found = missing_agent(keyed, a_pool("new", "work", setup=SSH))
     assert found is not None
     assert "pip install 'navarch[ssh]'" in found
+
+
+@pytest.mark.parametrize("provider", ["work", "google"])
+def test_machines_whose_python_the_server_has_no_code_for_are_refused_with_the_remedies(
+    provider: str,
+) -> None:
+    assert missing_agent(CONFIG, a_pool("new", provider), OWN) == (
+        f"pool new: no agent would start on machines of {provider}: their image has Python 3.12, "
+        f"and this server has compiled code for {OWN}, not for {UBUNTU}; set server.agent_index: "
+        "true (NAVARCH_AGENT_INDEX) to let machines download it from PyPI by its SHA-256, or "
+        f"download {pins()[UBUNTU].url} to a folder and set server.agent_wheels or "
+        "NAVARCH_AGENT_WHEELS to that folder"
+    )
+    assert missing_agent(CONFIG, a_pool("new", provider), OWN, UBUNTU) is None
+
+
+def test_the_image_of_the_machine_decides_and_an_unknown_image_is_accepted() -> None:
+    canonical = "resolve:ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/x/id"
+    aws = CONFIG.providers["work"]
+    assert isinstance(aws, AwsConfig)
+
+    def found(*, setup: str = "", **settings: Any) -> str | None:  # noqa: ANN401 - keys of a provider
+        config = replace(CONFIG, providers={**CONFIG.providers, "work": replace(aws, **settings)})
+        return missing_agent(config, a_pool("new", "work", setup=MachineSetup(image=setup)), OWN)
+
+    assert found() is not None
+    assert found(setup="ami-1") is None
+    assert found(image="ami-1") is None
+    assert found(images={"us-east-1": "ami-1"}) is None
+    assert found(images={"us-west-2": "ami-1"}) is not None
+    refused = found(image=canonical)
+    assert refused is not None
+    assert f"the image {canonical} has Python 3.10, and the agent needs Python 3.11" in refused
+    assert missing_agent(CONFIG, a_pool("new", "lab"), OWN) is None, "Lambda's image is unknown"
+
+
+def test_arm_machines_need_code_for_arm() -> None:
+    arm = Offering(provider=ProviderName("work"), instance_type="p6e-gb200.36xlarge")
+    pool = evolve(a_pool("new", "work"), offerings=(arm,))
+    found = missing_agent(CONFIG, pool, UBUNTU)
+    assert found is not None
+    assert "not for cpython-312-aarch64-linux-gnu" in found
+
+
+def test_what_may_install_another_python_or_the_agent_is_accepted() -> None:
+    for setup in (
+        MachineSetup(commands=("apt-get install -y python3.11",)),
+        MachineSetup(user_data="#cloud-config\n"),
+        MachineSetup(install_command="pip install navarch"),
+        MachineSetup(agent=AgentStart.IMAGE),
+    ):
+        assert missing_agent(CONFIG, a_pool("new", "work", setup=setup), OWN) is None
+    pool = a_pool("new", "work", user_data="#cloud-config\n")
+    assert missing_agent(CONFIG, pool, OWN) is None
+    blank = a_pool("new", "work", setup=MachineSetup(user_data=" \n"))
+    assert missing_agent(CONFIG, blank, OWN) is not None
+
+
+@pytest.mark.parametrize("provider", ["fake", "box", "rack"])
+def test_machines_that_bring_their_agent_need_no_compiled_code(provider: str) -> None:
+    assert missing_agent(CONFIG, a_pool("new", provider), OWN) is None

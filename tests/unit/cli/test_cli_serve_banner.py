@@ -195,10 +195,13 @@ def test_an_agent_url_that_a_server_without_a_token_refuses_causes_a_warning(
     assert all("NAVARCH_AUTH_TOKEN" in line for line in text)
 
 
+UBUNTU = "cpython-312-x86_64-linux-gnu"
+
+
 def test_a_cloud_whose_machines_cannot_reach_the_server_causes_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(agent_bundle, "get_config_var", lambda _: agent_bundle.USUAL)
+    monkeypatch.setattr(agent_bundle, "get_config_var", lambda _: UBUNTU)
     text = "providers: {lab: {type: gcp, project: p}, fake: {type: fake}}\n"
     (warning,) = without_agents(parse_config(text, environment={}))
     assert warning.startswith(
@@ -215,8 +218,11 @@ def test_a_server_whose_python_differs_from_that_of_default_images_warns_with_th
     monkeypatch.setattr(agent_bundle, "get_config_var", lambda _: "cpython-399-x86_64-linux-gnu")
     text = "server: {external_address: https://n.com}\nproviders: {lab: {type: gcp, project: p}}\n"
     (warning,) = without_agents(parse_config(text, environment={}))
-    assert "machines of lab with Python 3.12, as in Ubuntu 24.04, get no agent" in warning
-    assert agent_bundle.pins()[agent_bundle.USUAL].url in warning
+    assert warning.startswith(
+        "new pools are refused: no agent would start on machines of lab: their image has Python "
+        "3.12, and this server has compiled code for cpython-399"
+    )
+    assert agent_bundle.pins()[UBUNTU].url in warning
     allowed = text.replace("server: {", "server: {agent_index: true, ")
     assert not list(without_agents(parse_config(allowed, environment={})))
     assert not list(without_agents(parse_config("providers: {f: {type: fake}}", environment={})))

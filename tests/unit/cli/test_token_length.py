@@ -1,6 +1,8 @@
 """A token that can be guessed is refused wherever it is given."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from click.testing import CliRunner
 
 from navarch.cli.main import navarch
 from navarch.config import ConfigError, default_config, parse_config
-from navarch.config.kinds import TOKEN_CHARACTERS_MIN
+from navarch.core.access_token import TOKEN_CHARACTERS_MIN
 
 SHORT = "x" * (TOKEN_CHARACTERS_MIN - 1)
 LONG = "x" * TOKEN_CHARACTERS_MIN
@@ -69,3 +71,21 @@ def test_doctor_reports_a_short_token(token: str, *, found: bool, tmp_path: Path
         done = cli.run("doctor -o json")
     findings = [x for x in json.loads(done.stdout) if x["about"] == "token"]
     assert [x["verdict"] for x in findings] == (["bad"] if found else [])
+
+
+def test_doctor_checks_the_token_without_the_packages_of_the_server(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['numpy'] = None\n"
+        "sys.argv = ['navarch', 'doctor']\n"
+        "from navarch.cli.main import main\n"
+        "main()"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"HOME": str(tmp_path), "NAVARCH_AUTH_TOKEN": SHORT},
+    )
+    assert f"NAVARCH_AUTH_TOKEN has {len(SHORT)} characters" in ran.stdout, ran.stderr

@@ -17,12 +17,13 @@ from navarch.app.providers import (
     renew_provider,
 )
 from navarch.app.servers import StartError
+from navarch.catalogue.images import GCP_IMAGE
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.config.provider import GcpConfig, LambdaConfig
 from navarch.config.secret import Secret
 from navarch.core.errors import CredentialError
 from navarch.providers.gcp.provider import GcpCloud
-from navarch.providers.gcp.translation import IMAGE, NETWORK
+from navarch.providers.gcp.translation import NETWORK
 
 
 def context(path: Path, closing: ExitStack) -> ProviderContext:
@@ -69,7 +70,11 @@ def test_providers_with_one_key_share_rate_limits() -> None:
 
 def test_omitted_settings_have_defaults() -> None:
     settings = gcp_settings(GcpConfig(name="gcp", project="p"))
-    assert (settings.image, settings.network, settings.zone) == (IMAGE, NETWORK, "us-central1-a")
+    assert (settings.image, settings.network, settings.zone) == (
+        GCP_IMAGE,
+        NETWORK,
+        "us-central1-a",
+    )
     config = GcpConfig(
         name="gcp",
         project="p",

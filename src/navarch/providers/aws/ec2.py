@@ -13,12 +13,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
+from navarch.catalogue.images import aws_image
 from navarch.core.errors import CredentialError, OutcomeUnknownError, ProviderError, TransientError
 from navarch.ports.clock import Offload
 from navarch.providers.aws.translation import refusal
-
-ARM = ("p6e-", "g5g.")
-"""Prefixes of the types with Arm processors."""
 
 CALLS_AT_ONCE = 16
 """The most concurrent calls to AWS; further calls are queued."""
@@ -60,12 +58,7 @@ class AwsSettings:
 
     def image_in(self, region: str, instance_type: str) -> str:
         """Return the image that a machine boots."""
-        # AWS keeps this parameter in every region: Ubuntu with NVIDIA's open driver and EFA,
-        # and with a Python (3.12) that runs the agent.
-        machine = "arm64" if instance_type.startswith(ARM) else "x86_64"
-        image = "base-oss-nvidia-driver-gpu-ubuntu-24.04"
-        default = f"resolve:ssm:/aws/service/deeplearning/ami/{machine}/{image}/latest/ami-id"
-        return self.images.get(region) or self.image or default
+        return self.images.get(region) or self.image or aws_image(instance_type)
 
 
 class Ec2:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from google.cloud import compute_v1 as compute
 
+from navarch.catalogue.images import GCP_IMAGE
 from navarch.core.errors import RejectedError
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import (
@@ -49,7 +50,6 @@ POLICY_PREFIX = "navarch-"
 POLICY_AGE_MIN = timedelta(hours=1)
 """A younger policy may not have its first machine yet."""
 
-IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 NETWORK = "global/networks/default"
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
@@ -108,7 +108,7 @@ class GcpSettings:
     project: str
     zone: str = ""
     """The zone of requests that name only a region."""
-    image: str = IMAGE
+    image: str = GCP_IMAGE
     network: str = NETWORK
     subnetwork: str = ""
     service_account: str = ""

@@ -1,0 +1,72 @@
+"""Whether the agent starts with the Python of the image that a machine boots."""
+
+from collections.abc import Collection, Iterator
+
+from navarch.app.agent_bundle import pins, supported_abis
+from navarch.catalogue.images import GCP_IMAGE, aws_image, python_of
+from navarch.config import Config
+from navarch.config.provider import CLOUDS, AwsConfig, GcpConfig
+from navarch.core.ids import ProviderName
+from navarch.core.launch import Offering
+from navarch.core.machine_setup import AgentStart, MachineSetup
+
+OLDEST = (3, 11)
+"""The oldest Python that runs the agent."""
+
+
+def wrong_python(
+    config: Config, setup: MachineSetup, offering: Offering, abis: Collection[str]
+) -> str | None:
+    """Return why the agent would not start on a machine; None if it would, or if that is unknown.
+
+    The operator's commands and user data run before the agent is installed, and may install
+    another Python.
+    """
+    cloud = isinstance(config.providers.get(offering.provider), CLOUDS)
+    if not cloud or setup.agent_at(cloud=True) is not AgentStart.CLOUD_INIT:
+        return None
+    if setup.commands or setup.user_data.strip() or setup.install_command:
+        return None
+    image = setup.image or _image(config, offering)
+    python = python_of(image)
+    if python is None or python.abi in abis:
+        return None
+    failure = f"no agent would start on machines of {offering.provider}"
+    if python.version < OLDEST:
+        return (
+            f"{failure}: the image {image} has {python}, and the agent needs Python 3.11 or newer; "
+            "choose another image, or install a newer Python with a setup command"
+        )
+    have = ", ".join(sorted(abis))
+    return (
+        f"{failure}: their image has {python}, and this server has compiled code for {have}, not "
+        f"for {python.abi}; set server.agent_index: true (NAVARCH_AGENT_INDEX) to let machines "
+        "download it from PyPI by its SHA-256, or download "
+        f"{pins()[python.abi].url} to a folder and set "
+        "server.agent_wheels or NAVARCH_AGENT_WHEELS to that folder"
+    )
+
+
+def wrong_pythons(config: Config) -> Iterator[str]:
+    """Yield for each provider why the agent would not start with its image, or raise InvalidError.
+
+    This process is the server, or is installed like it.
+    """
+    server = config.server
+    abis = supported_abis(server.agent_wheels, index=server.agent_index)
+    for name in config.providers:
+        offering = Offering(provider=ProviderName(name), instance_type="")
+        problem = wrong_python(config, MachineSetup(), offering, abis)
+        if problem is not None:
+            yield problem
+
+
+def _image(config: Config, offering: Offering) -> str:
+    """Return the image of a provider for an offering; empty if it is not known."""
+    match config.providers.get(offering.provider):
+        case AwsConfig() as aws:
+            region = offering.region or aws.region or ""
+            return aws.images.get(region) or aws.image or aws_image(offering.instance_type)
+        case GcpConfig() as gcp:
+            return gcp.image or GCP_IMAGE
+    return ""
