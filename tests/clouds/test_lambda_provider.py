@@ -14,6 +14,7 @@ from navarch.core.errors import (
     CapacityError,
     CredentialError,
     InstanceNotFoundError,
+    KeyRefusedError,
     OutcomeUnknownError,
     ProviderError,
     QuotaError,
@@ -203,7 +204,7 @@ def test_an_unreachable_server_is_a_transient_error() -> None:
 REFUSALS: list[tuple[str, int, str, type[ProviderError]]] = [
     ("sold out", 400, "instance-operations/launch/insufficient-capacity", CapacityError),
     ("quota", 400, "global/quota-exceeded", QuotaError),
-    ("key", 401, "global/invalid-api-key", CredentialError),
+    ("key", 401, "global/invalid-api-key", KeyRefusedError),
     ("inactive", 403, "global/account-inactive", CredentialError),
     ("address", 400, "global/invalid-address", CredentialError),
     ("forbidden", 403, "global/forbidden", CredentialError),

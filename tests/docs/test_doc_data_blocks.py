@@ -108,6 +108,8 @@ def completed(tree: dict[str, Any]) -> dict[str, Any]:
         pool.setdefault("instance_type", "h100-8x")
         pool.setdefault("max_nodes", 4)
         name = pool.get("provider", "cloud")
-        providers.setdefault(name, {"type": name if name in PROVIDER_TYPES else "fake"})
+        found = providers.setdefault(name, {"type": name if name in PROVIDER_TYPES else "fake"})
+        if not tree.get("pools") and found.get("type") in ("aws", "lambda"):
+            pool |= {"region": "us-east-1", "ssh_keys": ["laptop"]}
     server = {"external_address": "https://navarch.example.com"} | whole.get("server", {})
     return whole | {"server": server, "pools": pools, "providers": providers}

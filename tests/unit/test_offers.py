@@ -12,7 +12,7 @@ from navarch.app.provider_registry import LAMBDA_REGIONS, REFRESH, Account, Offe
 from navarch.cli.render.offers import render_offers
 from navarch.cli.render.table import Canvas
 from navarch.config import parse_config, to_pool, to_pool_specs
-from navarch.core.errors import InvalidError, TransientError
+from navarch.core.errors import CredentialError, InvalidError, KeyRefusedError, TransientError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.launch import Offering
 from navarch.core.machine_setup import MachineSetup
@@ -419,6 +419,58 @@ def test_a_cloud_whose_list_cannot_be_fetched_refuses_no_type() -> None:
     down = on_sale_at(Account(name=WORK, type="aws", list_offerings=is_down))
     odd = evolve(EIGHT, provider=WORK, instance_type="p7.metal", region="mars-1")
     check_on_sale(a_spec(odd), [], down)
+
+
+async def knows_no_such_key() -> Sequence[Offering]:
+    raise KeyRefusedError("DescribeInstanceTypes: no credentials")
+
+
+async def may_not_list() -> Sequence[Offering]:
+    raise CredentialError("DescribeInstanceTypes: UnauthorizedOperation")
+
+
+def test_a_new_pool_is_refused_at_a_cloud_that_accepts_no_key_of_the_server() -> None:
+    down = on_sale_at(Account(name=WORK, type="aws", list_offerings=knows_no_such_key))
+    wanted = evolve(EIGHT, provider=WORK)
+    with pytest.raises(InvalidError) as refusal:
+        check_on_sale(a_spec(wanted), [], down)
+    assert str(refusal.value) == (
+        "pool p: work accepts no launch: DescribeInstanceTypes: no credentials; `navarch doctor "
+        "--check-credentials` on the server shows what is wrong"
+    )
+    check_on_sale(a_spec(wanted), [a_pool("p", offerings=(wanted,))], down)
+    unlisted = on_sale_at(Account(name=WORK, type="aws", list_offerings=may_not_list))
+    check_on_sale(a_spec(wanted), [], unlisted)
+
+
+def test_a_cloud_is_usable_again_once_it_accepts_the_key() -> None:
+    keys: list[str] = []
+
+    async def sells_with_a_key() -> Sequence[Offering]:
+        return await (sells_eight() if keys else knows_no_such_key())
+
+    async def asked_twice() -> list[str]:
+        account = Account(name=WORK, type="aws", list_offerings=sells_with_a_key)
+        catalog = OfferCatalog(Hours(), [account])
+        first = (await catalog.on_sale())[WORK].unusable
+        keys.append("valid")
+        return [first, (await catalog.on_sale())[WORK].unusable]
+
+    assert asyncio.run(asked_twice()) == ["DescribeInstanceTypes: no credentials", ""]
+
+
+def test_a_pool_is_refused_if_its_cloud_would_refuse_every_launch() -> None:
+    asked: list[Sequence[str]] = []
+
+    def refuses(_offering: Offering, ssh_keys: Sequence[str]) -> str:
+        asked.append(ssh_keys)
+        return "work needs an SSH key; give the pool one"
+
+    account = Account(name=WORK, type="aws", list_offerings=sells_eight, obstacle=refuses)
+    spec = replace(a_spec(evolve(EIGHT, provider=WORK)), ssh_keys=("a", "b"))
+    with pytest.raises(InvalidError, match="pool p: work needs an SSH key; give the pool one"):
+        check_on_sale(spec, [], on_sale_at(account))
+    assert asked == [("a", "b")]
 
 
 def test_a_machine_without_gpus_is_on_no_list_and_not_refused() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 
 import structlog
 
@@ -14,8 +15,9 @@ from navarch.app.providers import ProviderContext, build_provider, renew_provide
 from navarch.app.servers import Address
 from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
 from navarch.config import Config
-from navarch.config.provider import FakeConfig, LambdaConfig
-from navarch.core.errors import ProviderError
+from navarch.config.provider import FakeConfig, LambdaConfig, ProviderConfig
+from navarch.config.purchase import obstacle
+from navarch.core.errors import KeyRefusedError, ProviderError
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.launch import Offering
@@ -52,6 +54,8 @@ class Account:
     """Types that it has beside those that it lists."""
     regions: frozenset[str] = frozenset()
     """Regions that it has beside those that it lists."""
+    obstacle: Callable[[Offering, Sequence[str]], str | None] = lambda _offering, _keys: None
+    """Returns why it would refuse every launch of an offering with these SSH keys."""
 
 
 # Lambda lists only regions with stock.
@@ -81,6 +85,8 @@ class OfferCatalog:
         self._accounts = tuple(accounts)
         self._lists: dict[ProviderName, tuple[datetime, Sequence[Offering], set[Offering]]] = {}
         """When each list was fetched, what is on it, and what of that is sold out."""
+        self._unusable: dict[ProviderName, str] = {}
+        """The accounts whose key is missing or unknown, with the reason."""
 
     async def offers(self) -> list[Offer]:
         """Return every offer, those of accounts first."""
@@ -124,6 +130,8 @@ class OfferCatalog:
             return OnSale(
                 instance_types=account.instance_types if is_complete else frozenset(),
                 offerings=offerings,
+                obstacle=account.obstacle,
+                unusable=self._unusable.get(account.name, ""),
             )
         catalogued = {x.instance_type for x in all_machines() if x.provider == account.type}
         return OnSale(
@@ -132,6 +140,8 @@ class OfferCatalog:
             ),
             regions=account.regions.union(offering.region for offering in offerings) - {""},
             offerings=offerings,
+            obstacle=account.obstacle,
+            unusable=self._unusable.get(account.name, ""),
         )
 
     async def _at(self, account: Account) -> list[Offer]:
@@ -165,8 +175,18 @@ class OfferCatalog:
         except (ProviderError, TimeoutError) as error:
             # The previous list stays in use, with its date.
             log.warning("offers.not_refreshed", provider=account.name, error=str(error))
+            if isinstance(error, KeyRefusedError):
+                self._unusable[account.name] = str(error)
             return
+        self._unusable.pop(account.name, None)
         self._lists[account.name] = (now, [*on_sale, *sold_out], set(sold_out))
+
+
+def _obstacle(
+    configured: ProviderConfig | None, offering: Offering, ssh_keys: Sequence[str]
+) -> str | None:
+    found = None if configured is None else obstacle(configured, offering, ssh_keys)
+    return None if found is None else str(found)
 
 
 def _as_offer(offering: Offering, provider_type: str, at: datetime) -> Offer:
@@ -291,6 +311,7 @@ class ProviderRegistry:
                 list_sold_out=cloud.sold_out if isinstance(cloud, ListsSoldOut) else None,
                 instance_types=frozenset(x.instance_type for x in getattr(configured, "hosts", ())),
                 regions=LAMBDA_REGIONS if isinstance(configured, LambdaConfig) else frozenset(),
+                obstacle=partial(_obstacle, configured),
             )
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:

@@ -13,6 +13,7 @@ from navarch.config.errors import Problem, did_you_mean
 from navarch.config.kinds import ListOf
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
+from navarch.config.purchase import clouds_can_sell
 from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key, repeated
 from navarch.config.server import ServerConfig
@@ -180,6 +181,7 @@ def _agents_can_reach_server(
         _budgets_match_pools,
         _zones_in_their_regions,
         _agents_can_reach_server,
+        clouds_can_sell,
     )
 )
 class Config:

@@ -27,6 +27,7 @@ NavarchError
     ├── QuotaError             the account may not have more; notify an operator
     │   └── RegionQuotaError   ... in that region; another may do
     ├── CredentialError        the key is wrong; stop retrying
+    │   └── KeyRefusedError    ... for every call: it is missing or unknown
     ├── RejectedError          the request itself is wrong; fix the pool
     ├── InstanceNotFoundError  already gone; for terminate, that is success
     ├── TransientError         refused before anything happened; retry later
@@ -148,6 +149,10 @@ class RegionQuotaError(QuotaError):
 
 class CredentialError(ProviderError):
     """The provider rejected our credentials."""
+
+
+class KeyRefusedError(CredentialError):
+    """The provider has no key of ours, or does not know it: no call can succeed."""
 
 
 class RejectedError(ProviderError):

@@ -1,7 +1,7 @@
 """Specifications of pools: validation, and conversion to records."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
@@ -143,15 +143,23 @@ class OnSale:
     regions: frozenset[str] = frozenset()
     offerings: Sequence[Offering] = ()
     """The same with prices."""
+    obstacle: Callable[[Offering, Sequence[str]], str | None] = lambda _offering, _keys: None
+    """Returns why the provider would refuse every launch of an offering with these SSH keys."""
+    unusable: str = ""
+    """Why no call to the provider can succeed: its key is missing or unknown."""
 
 
 def check_on_sale(
     spec: PoolSpec, pools: Iterable[Pool], on_sale: Mapping[ProviderName, OnSale]
 ) -> None:
-    """Raise InvalidError for a provider, instance type or region that is unknown.
+    """Raise InvalidError for what no provider sells, or does not sell to this pool.
 
-    What any pool buys is known: the configuration file may name types that no list contains yet.
+    What any pool buys is known: the configuration file may name types that no list contains yet. A
+    pool can be changed while its provider is unusable.
     """
+    pools = list(pools)
+    own = [pool for pool in pools if pool.name == spec.name and not pool.deleted]
+    before = [offering for pool in own for offering in pool.offerings]
     bought = [offering for pool in pools if not pool.deleted for offering in pool.offerings]
     for offering in spec.offerings:
         at = offering.provider
@@ -169,6 +177,14 @@ def check_on_sale(
             regions = sold.regions.union(each.region for each in here)
             if offering.region not in regions:
                 raise InvalidError(_unknown("region", offering.region, regions, f"{at} has"))
+        obstacle = sold.obstacle(offering, spec.ssh_keys)
+        if obstacle is not None:
+            raise InvalidError(f"pool {spec.name}: {obstacle}")
+        if sold.unusable and not any(each.provider == at for each in before):
+            raise InvalidError(
+                f"pool {spec.name}: {at} accepts no launch: {sold.unusable}; "
+                "`navarch doctor --check-credentials` on the server shows what is wrong"
+            )
 
 
 def with_prices(

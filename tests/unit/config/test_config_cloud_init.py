@@ -14,7 +14,7 @@ from navarch.config import ConfigError, parse_config
 CLOUDS = {
     "aws": "{type: aws, region: us-east-1}",
     "gcp": "{type: gcp, project: p}",
-    "lambda": "{type: lambda, api_key: k}",
+    "lambda": "{type: lambda, api_key: k, ssh_key: ops}",
 }
 LOCAL = {
     "fake": "{type: fake}",
@@ -43,6 +43,7 @@ def a_file(provider: str, *, server: str = "", pool: str = "") -> str:
         f"server: {{{server}}}\n"
         f"providers:\n  home: {{type: fake}}\n  c: {provider}\n"
         f"pools:\n  p:\n    provider: c\n    instance_type: x\n    max_nodes: 1\n"
+        "    region: us-central1\n"
         f"    cloud_init: true\n{pool}"
     )
 

@@ -79,7 +79,7 @@ pools:
   fungible:
     providers:
       - {name: lambda, priority: 1, weight: 3, regions: [us-west-2, us-east-1]}
-      - {name: gcp, priority: 2, regions: [us-central1], instance_type: a3-highgpu-8g}
+      - {name: gcp, priority: 2, zones: [us-central1-a], instance_type: a3-highgpu-8g}
     strategy: round-robin
     instance_type: h100-8x
     min_nodes: 4
@@ -111,7 +111,7 @@ pools:
         - {type: predictive, lookback_window: 30, growth_factor: 1.5, fallback: {type: reactive}}
         - {type: queue, jobs_per_node: 50}
 defaults:
-  ssh_keys: [ops-team, ml-team]
+  ssh_keys: [ssh-ed25519 AAAAC3 ops-team]
   ssh_user: admin
   ssh_private_key_path: ~/.ssh/other
   health: {unhealthy_after: 4, auto_replace: false}
@@ -119,10 +119,10 @@ defaults:
 
 SMALL = """\
 server: {address: ":1", auth_token: one-sixteen-or-more, heartbeat_interval: 30s, external_address: https://n.com}
-providers: {c: {type: fake}, l: {type: lambda, api_key: k1}}
+providers: {c: {type: fake}, l: {type: lambda, api_key: k1, ssh_key: o}}
 pools:
   p: {provider: c, instance_type: x, max_nodes: 1}
-  q: {provider: l, instance_type: y, max_nodes: 2}
+  q: {provider: l, region: r, instance_type: y, max_nodes: 2}
 """
 
 
@@ -163,7 +163,7 @@ def test_defaults_apply_to_keys_that_pools_leave_out() -> None:
 
     assert pools["training"].ssh_keys == ("ops-team",)
     assert pools["training"].health.auto_replace
-    assert pools["batch"].ssh_keys == ("ops-team", "ml-team")
+    assert pools["batch"].ssh_keys == ("ssh-ed25519 AAAAC3 ops-team",)
     assert pools["batch"].ssh_user == "admin"
     assert pools["batch"].health.unhealthy_after == 4
     assert not pools["batch"].health.auto_replace
@@ -199,7 +199,7 @@ server: {external_address: https://n.com}
 providers:
   gcp: {type: aws, region: us-east-1}
   mine: {type: gcp, project: p, zone: europe-west4-b}
-  lam: {type: lambda, api_key: k}
+  lam: {type: lambda, api_key: k, ssh_key: o}
   fake: {type: fake, gpu_count: 4, prices: {odd: 1.5}}
 pools:
   a:
@@ -238,7 +238,7 @@ def test_the_cost_strategy_puts_the_cheapest_first_and_unknown_prices_last() -> 
     config = parse_config(
         """\
 server: {external_address: https://n.com}
-providers: {d: {type: docker}, g: {type: gcp, project: p}, l: {type: lambda, api_key: k}}
+providers: {d: {type: docker}, g: {type: gcp, project: p}, l: {type: lambda, ssh_key: o}}
 pools:
   p:
     providers: [{name: d}, {name: g}, {name: l}]
@@ -292,7 +292,8 @@ def test_a_reload_applies_what_it_can_and_names_the_rest() -> None:
     new = parse_config(
         """\
 server: {address: ":2", auth_token: two-sixteen-or-more, heartbeat_interval: 10s, external_address: https://n.com}
-providers: {c: {type: fake, gpu_count: 4}, l: {type: lambda, api_key: k2}, n: {type: fake}}
+providers: {c: {type: fake, gpu_count: 4}, l: {type: lambda, api_key: k2, ssh_key: o},
+  n: {type: fake}}
 pools:
   p: {provider: c, instance_type: x, max_nodes: 9}
   r: {provider: c, instance_type: x, max_nodes: 1}
@@ -347,7 +348,7 @@ def test_an_unchanged_file_changes_nothing() -> None:
 def test_a_removed_or_retyped_provider_stays_until_a_restart() -> None:
     old = parse_config(SMALL)
     text = SMALL.replace("c: {type: fake}", "c: {type: docker}").replace(
-        ", l: {type: lambda, api_key: k1}", ""
+        ", l: {type: lambda, api_key: k1, ssh_key: o}", ""
     )
     new = parse_config(text.replace("provider: l", "provider: c"))
 
@@ -389,7 +390,7 @@ def test_a_valid_file_is_summarised_with_its_warnings() -> None:
         "f is valid: 2 pools, 2 providers, at most 3 nodes\n"
         "\n"
         'warning: f:2:30: provider "l": LAMBDA_API_KEY environment variable is required\n'
-        "  2 | providers: {c: {type: fake}, l: {type: lambda}}\n"
+        "  2 | providers: {c: {type: fake}, l: {type: lambda, ssh_key: o}}\n"
         "    |                              ^\n"
         "  help: set LAMBDA_API_KEY where the server runs, or write api_key_file\n"
     )

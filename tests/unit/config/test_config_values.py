@@ -174,7 +174,8 @@ def test_the_token_of_the_environment_is_used_if_the_file_has_none() -> None:
 def test_the_api_key_comes_from_the_variable_the_file_names() -> None:
     text = (
         "server: {external_address: https://n.com}\n"
-        "providers: {c: {type: lambda, api_key_env: MY_KEY}}\n" + POOL.split("\n", 1)[1]
+        "providers: {c: {type: lambda, api_key_env: MY_KEY, ssh_key: ops}}\n"
+        "pools: {p: {provider: c, region: us-east-1, instance_type: x, max_nodes: 1}}\n"
     )
 
     provider = parse_config(text, environment={"MY_KEY": "hunter2hunter2hunter2"}).providers["c"]

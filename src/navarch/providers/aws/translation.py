@@ -26,6 +26,7 @@ from navarch.core.errors import (
     CapacityError,
     CredentialError,
     InstanceNotFoundError,
+    KeyRefusedError,
     OutcomeUnknownError,
     ProviderError,
     RegionQuotaError,
@@ -232,17 +233,20 @@ _QUOTA = (
     "ResourceLimitExceeded",
 )
 
-_FIX_CREDENTIALS = (
-    "UnauthorizedOperation",
+_UNKNOWN_KEY = (
     "AuthFailure",
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "RequestExpired",
     "InvalidClientTokenId",
     "InvalidAccessKeyId",
     "SignatureDoesNotMatch",
     "MissingAuthenticationToken",
+)
+
+_FIX_CREDENTIALS = (
+    "UnauthorizedOperation",
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "RequestExpired",
     "OptInRequired",
     "PendingVerification",
     "Blocked",
@@ -270,6 +274,7 @@ _GONE = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidIn
 _CLASSES: Mapping[str, type[ProviderError]] = {
     **dict.fromkeys(_ELSEWHERE, CapacityError),
     **dict.fromkeys(_QUOTA, RegionQuotaError),
+    **dict.fromkeys(_UNKNOWN_KEY, KeyRefusedError),
     **dict.fromkeys(_FIX_CREDENTIALS, CredentialError),
     **dict.fromkeys(_WAIT, TransientError),
     **dict.fromkeys(_GONE, InstanceNotFoundError),
@@ -313,7 +318,7 @@ def refusal(error: Exception, what: str, *, changes: bool) -> ProviderError:
         return _answered(error, what, changes=changes)
     text = f"{what}: {error}"
     if isinstance(error, _NO_KEY):
-        return CredentialError(text)
+        return KeyRefusedError(text)
     if isinstance(error, _OUR_FAULT):
         return RejectedError(text)
     if not changes or isinstance(error, _NOTHING_WAS_SENT):

@@ -14,6 +14,7 @@ from google.auth import exceptions as auth
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
+    KeyRefusedError,
     OutcomeUnknownError,
     ProviderError,
     QuotaError,
@@ -75,6 +76,8 @@ def of_exception(what: str, error: Exception, *, changes: bool) -> ProviderError
     match error:
         case auth.TransportError():
             return TransientError(text)
+        case auth.DefaultCredentialsError():
+            return KeyRefusedError(text)
         case auth.GoogleAuthError():
             return CredentialError(text)
         case api.GoogleAPICallError():

@@ -7,6 +7,7 @@ from navarch.core.errors import (
     CapacityError,
     CredentialError,
     InstanceNotFoundError,
+    KeyRefusedError,
     OutcomeUnknownError,
     ProviderError,
     QuotaError,
@@ -20,7 +21,7 @@ BY_CODE: Mapping[str, type[ProviderError]] = {
     "instance-operations/launch/file-system-in-wrong-region": RejectedError,
     "global/quota-exceeded": QuotaError,
     # These concern the whole account, not one machine.
-    "global/invalid-api-key": CredentialError,
+    "global/invalid-api-key": KeyRefusedError,
     "global/account-inactive": CredentialError,
     "global/invalid-address": CredentialError,
     "global/forbidden": CredentialError,
