@@ -56,6 +56,26 @@ def test_the_cheapest_offer_comes_first_and_unknown_prices_last() -> None:
     assert names(sift("h100", 8)) == ["gpu_8x_h100_sxm5", "p5.48xlarge", "p5e.48xlarge"]
 
 
+@pytest.mark.parametrize("spot", [False, True])
+@pytest.mark.parametrize(
+    ("provider", "kind", "region"),
+    [
+        ("hyperstack", "n3-H100x8-NVLink", "CANADA-1"),
+        ("on-prem-frankfurt", "gpu_8x_h100_sxm5", "europe-central-1"),
+        ("azure", "Standard_ND96isr_H100_v5", "southcentralus"),
+    ],
+)
+@pytest.mark.parametrize("configured", [False, True])
+def test_offers_with_long_names_fit_80_columns(
+    provider: str, kind: str, region: str, *, spot: bool, configured: bool
+) -> None:
+    sold = at(provider, kind, 8, "98.32", region=region, spot=spot)
+    offers = [Offer(offering=sold, configured=configured), *SHELF]
+    table = render_offers(offers, Canvas(width=80, now=NOW)).splitlines()[: len(offers) + 1]
+    assert max(map(len, table)) <= 80
+    assert all(name in table[0] for name in ("Provider", "Location", "Capacity", "$/h", "Stock"))
+
+
 def test_a_type_and_a_number_give_the_same_offers_as_the_combined_form() -> None:
     assert sift("h100", 8) == sift("h100-8x", 8) == sift("H100-8X", 8)
 

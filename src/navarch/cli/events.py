@@ -6,10 +6,11 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.options import When, resolve_when, since_option
-from navarch.cli.output import Output, render_data, render_line
+from navarch.cli.output import Output, list_all_events, render_data, render_line
 from navarch.cli.printing import echo
 from navarch.cli.render.events import render_event, render_events
 from navarch.cli.session import Session, with_session
+from navarch.core.errors import InvalidError
 from navarch.core.event import Recorded, Subject
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi
 
@@ -60,11 +61,27 @@ async def read_events(
     """Return the newest events of the journal, oldest first."""
     if limit is None and since is None:
         limit = NEWEST
+    try:
+        found = await _read_backwards(api, about, since, limit)
+    except InvalidError as error:
+        if "unknown parameter" not in str(error):
+            raise
+        found = None
+    return await _read_forwards(api, about, since, limit) if found is None else found
+
+
+async def _read_backwards(
+    api: FleetApi, about: Subject | None, since: datetime | None, limit: int | None
+) -> list[Recorded] | None:
+    """Return the newest events, oldest first; None if the server only reads forwards."""
     found: list[Recorded] = []
     before: int | None = None
     while limit is None or len(found) < limit:
         size = min(limit or PAGE_SIZE_MAX, PAGE_SIZE_MAX)
         page = await api.events(before=before, about=about, newest_first=True, limit=size)
+        # Over gRPC, a server that does not have the parameter ignores it.
+        if len(page) > 1 and page[0].number < page[-1].number:
+            return None
         wanted = [entry for entry in page if since is None or entry.event.at >= since]
         found += wanted
         # Entries that a wrong clock dated too early do not hide those before them.
@@ -72,6 +89,19 @@ async def read_events(
             break
         before = page[-1].number
     return found[:limit][::-1]
+
+
+async def _read_forwards(
+    api: FleetApi, about: Subject | None, since: datetime | None, limit: int | None
+) -> list[Recorded]:
+    """Return the newest events from a server of version 0.1.0, which only reads forwards."""
+    after = 0
+    if about is None and since is None and limit is not None:
+        newest = max((entry.number for entry in (await api.status()).recent), default=0)
+        after = max(0, newest - limit)
+    found = await list_all_events(api, after=after, about=about)
+    kept = [entry for entry in found if since is None or entry.event.at >= since]
+    return kept if limit is None else kept[-limit:]
 
 
 async def _follow(

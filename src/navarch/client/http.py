@@ -394,7 +394,7 @@ class HttpFleetClient:
             after=str(after),
             before=None if before is None else str(before),
             about=about,
-            newest_first=str(newest_first).lower(),
+            newest_first="true" if newest_first else None,  # 0.1.0 does not have it
             limit=str(limit),
         )
 

@@ -210,3 +210,10 @@ def test_why_shows_repeated_reports_once() -> None:
         "  11:59:50  health: unhealthy: hot (3 times in a row)",
         "  11:59:20  health: healthy: every check passes",
     ]
+
+
+def test_a_self_registered_node_is_listed_with_the_pool_that_its_agent_names() -> None:
+    host = replace(ACTIVE, pool=None, labels={"pool": "by-hand"})
+    assert render_nodes([host], PLAIN).splitlines()[1].endswith("by-hand")
+    assert "Pool:           by-hand" in render_node(replace(DETAIL, node=host), PLAIN)
+    assert "by-hand" not in render_nodes([replace(host, pool=DETAIL.node.pool)], PLAIN)

@@ -40,10 +40,15 @@ def render_nodes(nodes: Sequence[NodeView], canvas: Canvas) -> str:
         Column("Health", health_cell),
         Column("Last Heartbeat", lambda node: heartbeat(node, canvas), rank=1),
         Column("GPUs", lambda node: str(node.gpus), rank=2, right=True),
-        Column("Pool", lambda node: node.pool or "", rank=6),
+        Column("Pool", pool_of, rank=6),
         Column("Note", lambda node: note(node, canvas), rank=3, width_min=16, optional=True),
     ]
     return render_table(columns, nodes, canvas)
+
+
+def pool_of(node: NodeView) -> str:
+    """Return the pool of a node; of a self-registered one the pool that its agent names."""
+    return node.pool or node.labels.get("pool", "")
 
 
 def status_word(node: NodeView) -> str:
@@ -106,7 +111,7 @@ def render_node(detail: NodeDetail, canvas: Canvas) -> str:
 
 def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Node ID", node.id
-    yield "Pool", node.pool or ""
+    yield "Pool", pool_of(node)
     yield "Provider", node.provider
     yield "Region", node.region
     yield "Zone", node.zone

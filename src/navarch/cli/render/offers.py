@@ -28,12 +28,12 @@ def render_offers(offers: Sequence[Offer], canvas: Canvas, *, wanted: str = "") 
     for offer in offers:
         groups.setdefault(_group_key(offer), []).append(offer)
     columns: list[Column[Offer]] = [
-        Column("Provider", lambda offer: offer.offering.provider),
+        Column("Provider", lambda offer: offer.offering.provider, width_min=8),
         Column("Instance Type", lambda offer: offer.offering.instance_type, width_min=12),
-        Column("GPUs", _gpus, right=True),
+        Column("GPUs", _gpus, right=True, width_min=9),
         Column("Memory", _memory, rank=4, right=True),
-        Column("Location", lambda offer: _place(groups[_group_key(offer)]), width_min=12),
-        Column("Capacity", lambda offer: offer.offering.capacity_type),
+        Column("Location", lambda offer: _place(groups[_group_key(offer)]), width_min=9),
+        Column("Capacity", lambda offer: offer.offering.capacity_type, width_min=9),
         Column("$/h", _price, right=True),
         Column("$/GPU", _price_per_gpu, rank=3, right=True),
         Column("Interconnect", lambda offer: offer.interconnect, rank=6),
