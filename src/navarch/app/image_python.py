@@ -1,14 +1,17 @@
 """Whether the agent starts with the Python of the image that a machine boots."""
 
+import re
 from collections.abc import Collection, Iterator
 
-from navarch.app.agent_bundle import pins, supported_abis
+from navarch.app.agent_bundle import supported_abis
 from navarch.catalogue.images import GCP_IMAGE, aws_image, python_of
 from navarch.config import Config
 from navarch.config.provider import CLOUDS, AwsConfig, GcpConfig
 from navarch.core.ids import ProviderName
 from navarch.core.launch import Offering
 from navarch.core.machine_setup import AgentStart, MachineSetup
+
+_ABI = re.compile(r"cpython-3(?P<minor>\d+)-(?P<processor>\w+)-linux-gnu")
 
 OLDEST = (3, 11)
 """The oldest Python that runs the agent."""
@@ -37,13 +40,11 @@ def wrong_python(
             f"{failure}: the image {image} has {python}, and the agent needs Python 3.11 or newer; "
             "choose another image, or install a newer Python with a setup command"
         )
-    have = ", ".join(sorted(abis))
+    have = " and ".join(_readable(abi) for abi in sorted(abis))
     return (
-        f"{failure}: their image has {python}, and this server has compiled code for {have}, not "
-        f"for {python.abi}; set server.agent_index: true (NAVARCH_AGENT_INDEX) to let machines "
-        "download it from PyPI by its SHA-256, or download "
-        f"{pins()[python.abi].url} to a folder and set "
-        "server.agent_wheels or NAVARCH_AGENT_WHEELS to that folder"
+        f"{failure}: their image has {_readable(python.abi)}, and this server has the agent for "
+        f"{have} only; set server.agent_index: true or NAVARCH_AGENT_INDEX=true, and machines "
+        "download the rest from PyPI by its SHA-256, or set server.agent_wheels"
     )
 
 
@@ -70,3 +71,9 @@ def _image(config: Config, offering: Offering) -> str:
         case GcpConfig() as gcp:
             return gcp.image or GCP_IMAGE
     return ""
+
+
+def _readable(abi: str) -> str:
+    """Return `Python 3.12 (x86_64)` for `cpython-312-x86_64-linux-gnu`."""
+    found = _ABI.fullmatch(abi)
+    return f"Python 3.{found['minor']} ({found['processor']})" if found else abi

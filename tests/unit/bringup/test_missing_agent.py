@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from navarch.app import bringup
-from navarch.app.agent_bundle import pins
 from navarch.app.bringup import missing_agent as judge
 from navarch.config import Config, parse_config
 from navarch.config.provider import AwsConfig
@@ -119,11 +118,10 @@ def test_machines_whose_python_the_server_has_no_code_for_are_refused_with_the_r
     provider: str,
 ) -> None:
     assert missing_agent(CONFIG, a_pool("new", provider), OWN) == (
-        f"pool new: no agent would start on machines of {provider}: their image has Python 3.12, "
-        f"and this server has compiled code for {OWN}, not for {UBUNTU}; set server.agent_index: "
-        "true (NAVARCH_AGENT_INDEX) to let machines download it from PyPI by its SHA-256, or "
-        f"download {pins()[UBUNTU].url} to a folder and set server.agent_wheels or "
-        "NAVARCH_AGENT_WHEELS to that folder"
+        f"pool new: no agent would start on machines of {provider}: their image has Python 3.12 "
+        "(x86_64), and this server has the agent for Python 3.99 (riscv64) only; set "
+        "server.agent_index: true or NAVARCH_AGENT_INDEX=true, and machines download the rest from "
+        "PyPI by its SHA-256, or set server.agent_wheels"
     )
     assert missing_agent(CONFIG, a_pool("new", provider), OWN, UBUNTU) is None
 
@@ -153,7 +151,7 @@ def test_arm_machines_need_code_for_arm() -> None:
     pool = evolve(a_pool("new", "work"), offerings=(arm,))
     found = missing_agent(CONFIG, pool, UBUNTU)
     assert found is not None
-    assert "not for cpython-312-aarch64-linux-gnu" in found
+    assert "Python 3.12 (aarch64), and this server has the agent for Python 3.12 (x86_64)" in found
 
 
 def test_what_may_install_another_python_or_the_agent_is_accepted() -> None:
