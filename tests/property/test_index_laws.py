@@ -305,6 +305,7 @@ def domain_view(index: Index) -> dict[str, Any]:
         "pools": {pool: here for pool, here in domains.pools.items() if here},
         "waiting": domains.waiting,
         "silent": domains.silent,
+        "stopped": {place: here for place, here in domains.stopped.items() if here},
         "exposed": +domains.exposed,
         "attributes": domains.attributes,
         "changed": domains.changed,

@@ -9,9 +9,10 @@ came back; and only after it could have rebooted.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from ipaddress import ip_address
 from itertools import islice, product
 from zlib import crc32
@@ -44,9 +45,6 @@ CONSIDERED_MAX = 64
 
 SHARED = ("rack", "switch")
 """The attributes that a silent node and the nodes near it have in common, as far as it has them."""
-
-AFFECTED = ("rack", "switch", "nvlink", "network_path", "power_feed")
-"""The places whose machines can lose their network or power together."""
 
 DOUBTED_FOR = timedelta(hours=2)
 """How long the silence of a node that is gone is evidence against the network of its place."""
@@ -84,6 +82,7 @@ def address_of(node: Node) -> str:
     return next((each for each in given or (node.address,) if _is_of_a_machine(each)), "")
 
 
+@lru_cache(maxsize=65_536)
 def _is_of_a_machine(address: str) -> bool:
     """Return whether an address may be probed: others may be the prober's own, or no machine's."""
     try:
@@ -141,26 +140,33 @@ class Peers:
         """
         if not self._network:
             return []
-        targets = Counter(load)
+        added = Counter[NodeId]()
         probes: list[Probe] = []
+
+        def busy(node: Node) -> int:
+            return load.get(node.id, 0) + added[node.id]
+
         for target in sorted(silent, key=lambda each: each.id):
             address = self.address(target)
             if not address or target.place is None:
                 continue
             place = place_of(attributes_of(target))
             near = self._near.get(place, [])
-            others = self._network.get(_network_of(target), [])
-            far = [x for x in _from(others, target) if not place or self._place[x.id] != place]
-            for candidates, count in ((list(_from(near, target)), NEAR), (far, FAR)):
-                for peer in _pick(candidates, count, targets, avoided):
-                    targets[peer.id] += 1
+            others = _from(self._network.get(_network_of(target), []), target)
+            far = (x for x in others if not place or self._place[x.id] != place)
+            for candidates, count, is_near in (
+                (_from(near, target), NEAR, True),
+                (far, FAR, False),
+            ):
+                for peer in _pick(candidates, count, busy, avoided):
+                    added[peer.id] += 1
                     probes.append(
                         Probe(
                             peer=peer.id,
                             target=target.id,
                             address=address,
                             control=self._control(target, peer, near),
-                            is_near=candidates is not far,
+                            is_near=is_near,
                         )
                     )
         return probes
@@ -196,60 +202,44 @@ def _from(nodes: Sequence[Node], target: Node) -> Iterator[Node]:
 
 
 def _pick(
-    candidates: Iterable[Node], count: int, targets: Mapping[NodeId, int], avoided: Set[NodeId]
+    candidates: Iterable[Node], count: int, busy: Callable[[Node], int], avoided: Set[NodeId]
 ) -> list[Node]:
-    free = (node for node in candidates if targets.get(node.id, 0) < TARGETS_MAX)
-    ranked = sorted(
-        islice(free, CONSIDERED_MAX),
-        key=lambda node: (node.id in avoided, targets.get(node.id, 0)),
-    )
-    return ranked[:count]
+    free = (node for node in candidates if busy(node) < TARGETS_MAX)
+    considered = islice(free, CONSIDERED_MAX)
+    return sorted(considered, key=lambda node: (node.id in avoided, busy(node)))[:count]
 
 
 def unexplained_silences(
-    showing: Mapping[NodeId, tuple[Node, Condition]],
-    returned: Iterable[Node] = (),
-    *,
-    now: datetime,
-) -> Mapping[Attribute, Set[NodeId]]:
-    """Return the nodes that fell silent for no known reason, by the places that they share.
+    stopped: Iterable[Node], showing: Mapping[NodeId, tuple[Node, Condition]], *, now: datetime
+) -> Set[NodeId]:
+    """Return those nodes of one place that fell silent for no known reason.
 
-    That peers cannot connect to a node is no explanation: the network of its place may be at fault.
-    A node that works, and is only cut off from the control plane, is no evidence against it. A node
-    of `returned` reports again; it counts if another of its place stopped when it did.
+    `stopped` are all nodes there that do not report, or did not for a while, and `showing` are the
+    silent nodes of the fleet. A node that reports again counts if a silent one stopped when it did.
     """
-    found: dict[Attribute, set[NodeId]] = {}
-    for name, (node, silence) in showing.items():
-        if any(x.alive is False and x.witness != NAME for x in node.testimonies):
-            continue
-        if is_known_to_work(node):
-            continue
-        if any(x.health is Health.UNHEALTHY and x.check != HEARTBEAT for x in node.conditions):
-            continue
-        if node.gone and now > silence.since + DOUBTED_FOR:
-            continue
-        for attribute in attributes_of(node):
-            if attribute[0] in AFFECTED:
-                found.setdefault(attribute, set()).add(name)
-    for attribute, name in _stopped_as_others(returned, showing):
-        found.setdefault(attribute, set()).add(name)
+    silent = [(node, showing[node.id][1].since) for node in stopped if node.id in showing]
+    found = {node.id for node, since in silent if _is_unexplained(node, since, now)}
+    stopped_at = [since for node, since in silent if not node.gone]
+    for node in stopped:
+        pairs = product(stopped_at, node.past_silences)
+        if any(abs(at - past.since) <= TOGETHER for at, past in pairs):
+            found.add(node.id)
     return found
 
 
-def _stopped_as_others(
-    returned: Iterable[Node], showing: Mapping[NodeId, tuple[Node, Condition]]
-) -> Iterator[tuple[Attribute, NodeId]]:
-    """Yield the places and names of nodes that stopped with a silent one there and came back."""
-    stopped_at: dict[Attribute, list[datetime]] = {}
-    for node, silence in showing.values():
-        for attribute in () if node.gone else attributes_of(node):
-            stopped_at.setdefault(attribute, []).append(silence.since)
-    for node in returned:
-        for attribute in attributes_of(node):
-            others = stopped_at.get(attribute, ()) if attribute[0] in AFFECTED else ()
-            pairs = product(others, node.past_silences)
-            if any(abs(at - past.since) <= TOGETHER for at, past in pairs):
-                yield attribute, node.id
+def _is_unexplained(node: Node, since: datetime, now: datetime) -> bool:
+    """Return whether a silent node is evidence against the network of its place.
+
+    That peers cannot connect to a node is no explanation: the network of its place may be at fault.
+    A node that works, and is only cut off from the control plane, is no evidence against it.
+    """
+    if any(x.alive is False and x.witness != NAME for x in node.testimonies):
+        return False
+    if is_known_to_work(node):
+        return False
+    if any(x.health is Health.UNHEALTHY and x.check != HEARTBEAT for x in node.conditions):
+        return False
+    return not node.gone or now <= since + DOUBTED_FOR
 
 
 def judge(

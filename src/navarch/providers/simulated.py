@@ -184,6 +184,8 @@ class SimulatedCloud:
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
     reachable: bool = True
     """Whether there is a network between the control plane and the API."""
+    _at: dict[str, Machine] = field(default_factory=dict)
+    """The machines by their private address."""
     _listed: dict[InstanceId, Instance] = field(default_factory=dict)
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
     """The times at which the listing changes, and the machine that changes it."""
@@ -339,6 +341,7 @@ class SimulatedCloud:
         self.machines.update(machines)
         self.tokens.update(tokens)
         for machine in machines.values():
+            self._at[machine.private_address] = machine
             self._will_differ(machine, machine.listed_at)
             self._will_differ(machine, machine.boots_at)
             if machine.ended_at is not None and machine.end_listed_at is not None:
@@ -423,6 +426,11 @@ class SimulatedCloud:
     def alive(self) -> list[Machine]:
         """Return the machines that cost money."""
         return [machine for machine in self.machines.values() if machine.alive]
+
+    def alive_at(self, address: str) -> Machine | None:
+        """Return the machine with a private address, if it costs money."""
+        machine = self._at.get(address)
+        return machine if machine is not None and machine.alive else None
 
     def _refusal(self, request: ProvisionRequest) -> ProviderError | None:
         known = request.token in self.tokens and request.token not in self._forgotten
@@ -599,6 +607,7 @@ class SimulatedCloud:
             number=len(self.machines) + 1,
         )
         self.machines[machine.id] = machine
+        self._at[machine.private_address] = machine
         self.tokens[request.token] = machine.id
         self._will_differ(machine, machine.listed_at)
         self._will_differ(machine, machine.boots_at)

@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
+from navarch.core.health import HEARTBEAT, CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase, Silence
 from navarch.core.records import evolve
 from navarch.core.witness import Reach, Testimony
 from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of
+from navarch.fleet.disruption.governor.domain_stats import DomainStats
 from navarch.fleet.peers import (
     DOUBTED_FOR,
     NAME,
@@ -25,7 +26,6 @@ from navarch.fleet.peers import (
     unexplained_silences,
     with_patience,
 )
-from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.verdicts import with_results
 from navarch.ports.witness import Observation
 from navarch.testing.worlds import H100, NOW, a_node
@@ -219,13 +219,12 @@ def test_a_node_is_not_dead_while_others_near_it_are_silent() -> None:
     assert judged(ALL_LOST, silences={("rack", "r9"): {NodeId("y")}}).alive is False
 
 
-def shown(*nodes: Node) -> Mapping[NodeId, tuple[Node, Condition]]:
-    found = {}
-    for each in nodes:
-        silence = heartbeat_condition(each)
-        assert silence is not None
-        found[each.id] = (each, silence)
-    return found
+def unexplained(stopped: Sequence[Node], *, now: datetime = NOW) -> Set[NodeId]:
+    """Return what the silences of the nodes of one rack show, as the index holds them."""
+    domains = DomainStats(stopped)
+    in_rack = domains.stopped["rack", "sim/region-1/r1"].values()
+    assert list(in_rack) == list(stopped)
+    return unexplained_silences(in_rack, domains.showing[HEARTBEAT], now=now)
 
 
 def proof_of(witness: str, *, alive: bool = False) -> tuple[Testimony, ...]:
@@ -233,37 +232,33 @@ def proof_of(witness: str, *, alive: bool = False) -> tuple[Testimony, ...]:
 
 
 def test_only_a_proof_from_elsewhere_explains_a_silence() -> None:
-    rack = ("rack", "sim/region-1/r1")
     plain = silent("y")
-    assert unexplained_silences(shown(plain), now=NOW)[rack] == {"y"}
-    by_provider = evolve(plain, testimonies=proof_of("provider/sim"))
-    assert unexplained_silences(shown(by_provider), now=NOW) == {}
-    by_peers = evolve(plain, testimonies=proof_of(NAME))
-    assert unexplained_silences(shown(by_peers), now=NOW)[rack] == {"y"}
+    assert unexplained([plain]) == {"y"}
+    assert unexplained([evolve(plain, testimonies=proof_of("provider/sim"))]) == set()
+    assert unexplained([evolve(plain, testimonies=proof_of(NAME))]) == {"y"}
 
 
 def test_a_silent_node_that_works_is_no_evidence_against_the_network() -> None:
     works = evolve(silent("y"), testimonies=proof_of(NAME, alive=True))
-    assert unexplained_silences(shown(works), now=NOW) == {}
+    assert unexplained([works]) == set()
 
 
 def test_a_node_that_left_silent_counts_for_two_hours() -> None:
     gone = evolve(silent("y"), phase=Phase.GONE)
-    assert unexplained_silences(shown(gone), now=NOW + DOUBTED_FOR) != {}
-    assert unexplained_silences(shown(gone), now=NOW + 2 * DOUBTED_FOR) == {}
+    assert unexplained([gone], now=NOW + DOUBTED_FOR) == {"y"}
+    assert unexplained([gone], now=NOW + 2 * DOUBTED_FOR) == set()
 
 
 def test_a_node_that_stopped_with_another_and_came_back_is_evidence_against_the_network() -> None:
     def was_silent(since: datetime) -> Node:
         return evolve(node("y"), past_silences=(Silence(since=since, until=NOW),))
 
-    rack = ("rack", "sim/region-1/r1")
-    still_silent = shown(silent("x"))
     a_day = NOW + timedelta(days=1)
-    found = unexplained_silences(still_silent, [was_silent(NOW)], now=a_day)
-    assert found[rack] == {"x", "y"}
+    assert unexplained([silent("x"), was_silent(NOW)], now=a_day) == {"x", "y"}
     much_earlier = was_silent(NOW - timedelta(hours=1))
-    assert unexplained_silences(still_silent, [much_earlier], now=NOW)[rack] == {"x"}
+    assert unexplained([silent("x"), much_earlier]) == {"x"}
+    gone = evolve(silent("x"), phase=Phase.GONE)
+    assert unexplained([gone, was_silent(NOW)]) == {"x"}
 
 
 DEAD = Observation(alive=False, reason="nobody connects")

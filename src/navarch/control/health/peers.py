@@ -1,9 +1,10 @@
 """Peers: has nodes that report probe those that are silent."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from heapq import heappop, heappush
 
 import msgspec
 
@@ -12,6 +13,7 @@ from navarch.core.ids import CommandId, NodeId
 from navarch.core.node import Node
 from navarch.core.recovery import Command, CommandKind
 from navarch.core.witness import PeerProbes, Reach
+from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of
 from navarch.fleet.peers import (
     NAME,
     Peers,
@@ -107,11 +109,17 @@ class PeerWitness:
         self._on_issue = on_issue
         self._watches: dict[NodeId, _Watch] = {}
         self._orders: dict[CommandId, _Order] = {}
+        self._expiring: list[tuple[datetime, CommandId]] = []
+        """A heap of when each order expires."""
+        self._load = Counter[NodeId]()
+        """How many targets each node has in orders that are not over."""
         self._pending: dict[NodeId, dict[CommandId, Command]] = {}
         self._unresponsive: set[NodeId] = set()
         """Nodes that have returned no result of their last command."""
         self._peers: Peers | None = None
         self._peers_at = clock.now()
+        self._known: Mapping[NodeId, Node] | None = None
+        """The nodes of the fleet when those that report again were last forgotten."""
 
     # As agents see it
 
@@ -151,11 +159,10 @@ class PeerWitness:
             return {}
         over = [node for node in nodes if self._watch(node, now).is_over(now)]
         if over:
-            domains = self._index.domains
-            showing = domains.showing.get(HEARTBEAT, {})
-            silences = unexplained_silences(showing, domains.returned.values(), now=now)
+            silences: dict[Attribute, Set[NodeId]] = {}
             for node in over:
                 watch = self._watches[node.id]
+                silences |= self._silences_near(node, silences, now)
                 observed = judge(node, self._results(watch), silences, port=settings.port)
                 self._record(node, watch, observed, now)
         due = [node for node in nodes if self._watches[node.id].round is None]
@@ -171,14 +178,29 @@ class PeerWitness:
             watch = self._watches[node.id] = _Watch(since)
         return watch
 
+    def _silences_near(
+        self, node: Node, known: Container[Attribute], now: datetime
+    ) -> dict[Attribute, Set[NodeId]]:
+        """Return the nodes that fell silent for no known reason, by the places of `node`.
+
+        Places that are `known` already are left out.
+        """
+        domains = self._index.domains
+        showing = domains.showing.get(HEARTBEAT, {})
+        return {
+            place: unexplained_silences(domains.stopped[place].values(), showing, now=now)
+            for place in attributes_of(node)
+            if place in domains.stopped and place not in known
+        }
+
     def _results(self, watch: _Watch) -> Sequence[ProbeResult]:
         """Return the results of a round from nodes that still report."""
         assert watch.round is not None
-        nodes, silent = self._store.fleet().nodes, self._liveness.silent()
+        nodes, silent_since = self._store.fleet().nodes, self._liveness.silent_since
         return [
             result
             for name, result in watch.round.results.items()
-            if name in nodes and can_probe(nodes[name]) and name not in silent
+            if name in nodes and can_probe(nodes[name]) and silent_since(name) is None
         ]
 
     def _record(self, node: Node, watch: _Watch, observed: Observation, now: datetime) -> None:
@@ -195,11 +217,7 @@ class PeerWitness:
         """Begin a round for each node that other nodes can probe."""
         if not nodes:
             return
-        load = Counter[NodeId]()
-        for order in self._orders.values():
-            if not order.is_over:
-                load[order.command.node] += len(order.probes)
-        probes = self._find_peers(now).plan(nodes, load, self._unresponsive)
+        probes = self._find_peers(now).plan(nodes, self._load, self._unresponsive)
         ends_at = now + self._round_takes()
         by_target: dict[NodeId, list[Probe]] = {}
         by_peer: dict[NodeId, list[Probe]] = {}
@@ -237,6 +255,8 @@ class PeerWitness:
             },
         )
         self._orders[command.id] = _Order(command, probes)
+        heappush(self._expiring, (ends_at, command.id))
+        self._load[peer] += len(probes)
         self._pending.setdefault(peer, {})[command.id] = command
         self._on_issue(peer)
 
@@ -262,12 +282,15 @@ class PeerWitness:
 
     def _forget(self, now: datetime) -> None:
         """Drop what has expired, and nodes that are no longer silent."""
-        for order in [x for x in self._orders.values() if x.command.expires_at <= now]:
+        while self._expiring and self._expiring[0][0] <= now:
+            order = self._orders.pop(heappop(self._expiring)[1])
             if not order.is_over:
                 self._unresponsive.add(order.command.node)
                 self._close(order)
-            del self._orders[order.command.id]
         fleet = self._store.fleet().nodes
+        if fleet is self._known:
+            return
+        self._known = fleet
         for name in [name for name in self._watches if not _is_silent(fleet.get(name))]:
             del self._watches[name]
         self._unresponsive = {name for name in self._unresponsive if name in fleet}
@@ -275,6 +298,7 @@ class PeerWitness:
     def _close(self, order: _Order) -> None:
         """Deliver a command no more."""
         order.is_over = True
+        self._load[order.command.node] -= len(order.probes)
         commands = self._pending[order.command.node]
         del commands[order.command.id]
         if not commands:

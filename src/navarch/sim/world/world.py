@@ -211,8 +211,9 @@ class World:
         """Return what happens if one node connects to the machine with an address."""
         if prober in self.isolated_nodes:
             return Reach.NO_ROUTE
-        for machine in self.alive():
-            if machine.private_address != address:
+        for cloud in self.clouds:
+            machine = cloud.alive_at(address)
+            if machine is None:
                 continue
             node = NodeId(machine.request.name)
             is_cut_off = node in self.isolated_nodes or node in self.firewalled

@@ -64,6 +64,9 @@ PLACES = ("zone", "region", "block", "switch", "network_path", "power_feed", "ra
 """The kinds whose machines may really be broken together. All others, such as a driver or an
 instance type, rather make sound machines look broken."""
 
+CUT_OFF_TOGETHER = ("rack", "switch", "nvlink", "network_path", "power_feed")
+"""The places whose machines can lose their network or power together."""
+
 _NOWHERE = Topology()
 
 

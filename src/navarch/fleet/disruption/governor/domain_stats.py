@@ -9,11 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from navarch.core.health import Condition, Health
+from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId, PoolName, RecoveryId
 from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
-from navarch.fleet.disruption.governor.attributes import Attribute, attributes_of, domains_of
+from navarch.fleet.disruption.governor.attributes import (
+    CUT_OFF_TOGETHER,
+    Attribute,
+    attributes_of,
+    domains_of,
+)
 from navarch.fleet.silence import heartbeat_condition
 
 TOOK_OVER_AFTER = timedelta(minutes=30)
@@ -70,6 +75,9 @@ class DomainStats:
         """Nodes whose machines ended without a decision, with nothing wrong before."""
         self.returned: dict[NodeId, Node] = {}
         """Nodes that did not report for a while and reported again."""
+        self.stopped: dict[Attribute, dict[NodeId, Node]] = {}
+        """Nodes that do not report, or did not for a while, by each place that they can be cut off
+        with."""
         self.silent: dict[NodeId, datetime] = {}
         """Those of them that stopped reporting, with the time since when."""
         self._nodes: dict[NodeId, Node] = {}
@@ -99,10 +107,10 @@ class DomainStats:
         self.exposed.update(attributes)
         if any(trait.before for trait in node.traits.values()):
             self.changed[node.id] = node
-        self._note_stops(node)
         if node.health is Health.UNHEALTHY:
             for fault, condition in fingerprints(node).items():
                 self.showing.setdefault(fault, {})[node.id] = (node, condition)
+        self._note_stops(node, attributes)
         if not _is_present(node):
             return
         self.sizes.update(attributes)
@@ -116,13 +124,17 @@ class DomainStats:
         if node.health is Health.UNHEALTHY:
             self.unwell[node.id] = node
 
-    def _note_stops(self, node: Node) -> None:
-        """Record a machine that came back after a silence, or that ended unexpectedly.
+    def _note_stops(self, node: Node, attributes: Iterable[Attribute]) -> None:
+        """Record a machine that is silent, came back after a silence, or ended unexpectedly.
 
         Spot machines may end at any time.
         """
         if node.past_silences:
             self.returned[node.id] = node
+        if node.past_silences or node.id in self.showing.get(HEARTBEAT, ()):
+            for attribute in attributes:
+                if attribute[0] in CUT_OFF_TOGETHER:
+                    self.stopped.setdefault(attribute, {})[node.id] = node
         is_decided = node.retiring is not None and node.retiring.decided_at is not None
         is_spot = node.place is not None and node.place.spot
         is_ill = node.health is Health.UNHEALTHY or node.acted_at is not None
@@ -194,6 +206,9 @@ class DomainStats:
         self.returned.pop(name, None)
         for fault in fingerprints(node):
             self.showing.get(fault, {}).pop(name, None)
+        for attribute in attributes:
+            if attribute in self.stopped:
+                self.stopped[attribute].pop(name, None)
         if not _is_present(node):
             return
         self.sizes.subtract(attributes)
