@@ -3,7 +3,8 @@
 The load comes from another process over loopback, on a core of its own. Every encoding is measured
 with 64 and 512 connections of 10,000 nodes with 8 GPUs, several rounds one after the other, and
 the binaries of the Go system in between: ratios are of the same round. CPU time is the server's
-own, user and system, as the kernel counts it. Then 5,000 connections send at a fixed rate.
+own, user and system, as the kernel counts it. Then 5,000 connections send at a fixed rate, and all
+nodes are listed several times.
 """
 
 import argparse
@@ -40,6 +41,8 @@ GO_ENCODINGS = ("connect_proto", "connect_json")
 TARGETS = {"connect_proto": 1.0, "packed": 2.0, "batch": 5.0}
 """The least ratio to the protobuf heartbeats of the Go system."""
 GRPC_RATIO_MIN = 5.0
+LISTS = 5
+"""The lists of all nodes that one figure is the mean of: the kernel counts ticks of 10 ms."""
 LIVE_RATE = 10_000
 LIVE_CONNECTIONS = 5_000
 LIVE_CORES_MAX = 1.0
@@ -127,6 +130,7 @@ def main() -> int:
             for _ in range(options.rounds)
         ]
         live = None if options.no_live else _measure_live(bench, ours.target, options.seconds)
+        lists = [_list_nodes(go, ours.target) for _ in range(options.rounds)]
         acknowledged = sum(
             scene["acknowledged"]
             for each in [*rounds, {"live": live} if live else {}]
@@ -134,6 +138,13 @@ def main() -> int:
             if not name.startswith("go ")
         )
         report = _report(rounds, live)
+        report["list_nodes_cpu_ms"] = {
+            name: {
+                "median": round(statistics.median(each[name] for each in lists), 1),
+                "spread": [min(each[name] for each in lists), max(each[name] for each in lists)],
+            }
+            for name in lists[0]
+        }
         report["lost"] = abs(ours.stop() - acknowledged)
     report["targets"]["none_lost"] = not report["lost"]
     print(json.dumps(report, indent=2))
@@ -172,6 +183,28 @@ def _measure_live(bench: Bench, ours: Target, seconds: float) -> dict[str, Any]:
             warm_s=2.0,
         ),
     )
+
+
+def _list_nodes(go: Target | None, ours: Target) -> dict[str, float]:
+    """Return the CPU time of a list of all nodes, in milliseconds."""
+    found = {}
+    for form, body in (("proto", b""), ("json", b"{}")):
+        headers = {"Content-Type": f"application/{form}", "Authorization": f"Bearer {TOKEN}"}
+        for target in (go, ours):
+            if target is None:
+                continue
+            connection = http.client.HTTPConnection("127.0.0.1", target.ports["http"])
+            before = _cpu_seconds(target.pid)
+            for _ in range(LISTS):
+                connection.request("POST", "/navarch.ControlPlaneService/ListNodes", body, headers)
+                reply = connection.getresponse()
+                size = len(reply.read())
+                if reply.status != 200 or size < 100 * NODES:
+                    raise SystemExit(f"{target.name} listed {size} bytes: {reply.status}")
+            spent_s = _cpu_seconds(target.pid) - before
+            found[f"{target.name} {form}"] = round(1000 * spent_s / LISTS, 1)
+            connection.close()
+    return found
 
 
 def _report(rounds: list[dict[str, dict[str, Any]]], live: dict[str, Any] | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from functools import partial
 
 import uvloop
 
+from bench.ingest_load import GPUS
 from navarch.api.auth import BearerToken, Chain, JoinTokens, StoredTokens
 from navarch.api.calls import ApiMetrics
 from navarch.api.grpc.server import GrpcServer
@@ -25,6 +26,7 @@ from navarch.app.services import host_pool
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
+from navarch.core.instance import Gpu, Inventory
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.service.agents import AgentService, Timing
@@ -36,6 +38,11 @@ from navarch.stores.telemetry import TelemetryTable
 from navarch.testing.worlds import indexed
 
 INTERVAL = timedelta(seconds=10)
+
+
+def inventory(name: str) -> Inventory:
+    """Return the hardware that the nodes of the Go system register with."""
+    return Inventory(gpus=tuple(Gpu(index=i, uuid=f"GPU-{name}-{i}") for i in range(GPUS)))
 
 
 async def serve(nodes: int, token: str) -> None:
@@ -53,7 +60,8 @@ async def serve(nodes: int, token: str) -> None:
         )
         for i in range(nodes)
     ]
-    await store.commit(Change(nodes=known), based_on=0)
+    hardware = {node.id: inventory(node.id) for node in known}
+    await store.commit(Change(nodes=known, inventories=hardware), based_on=0)
     columns = TelemetryTable(clock, timeout=3 * INTERVAL)
     for node in known:
         columns.record_heartbeat(node.id)

@@ -35,7 +35,7 @@ def guarded(port: Any, serving: Callable[[Scope], P]) -> P:  # noqa: ANN401 - a 
     perform it. Doors get only guarded services, so none can forget the check. Raises KeyError for
     a method that has no row in the table.
     """
-    methods = {name: _checked(name, serving) for name in vars(port) if _is_operation(port, name)}
+    methods = {name: _checked(name, serving) for name in dir(port) if _is_operation(port, name)}
     return cast("P", type(f"Guarded{port.__name__}", (), methods)())
 
 

@@ -20,7 +20,7 @@ from navarch.ports.access import AccessApi
 from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import JoinApi
 from navarch.ports.alerts import AlertApi
-from navarch.ports.api import CostBy, FleetApi, JobApi
+from navarch.ports.api import CostBy, DetailedFleet, JobApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.evidence import Archive, EvidenceApi
 from navarch.ports.fleet_health import FleetHealthApi, HeldApi
@@ -51,7 +51,7 @@ SCOPES_MAX = 64
 class Services:
     """Every use case of operators."""
 
-    fleet: FleetApi
+    fleet: DetailedFleet
     jobs: JobApi
     alerts: AlertApi
     evidence: EvidenceApi
@@ -101,7 +101,7 @@ class ScopedServices:
     def guarded(self) -> Services:
         """Return services that serve each caller what its scope allows. Doors get only these."""
         return Services(
-            fleet=guarded(FleetApi, lambda scope: self.of(scope).fleet),
+            fleet=guarded(DetailedFleet, lambda scope: self.of(scope).fleet),
             jobs=guarded(JobApi, lambda scope: self.of(scope).jobs),
             alerts=guarded(AlertApi, lambda scope: self.of(scope).alerts),
             evidence=guarded(EvidenceApi, lambda scope: self.of(scope).evidence),

@@ -41,6 +41,7 @@ OPERATIONS: Final[Mapping[str, frozenset[Role]]] = {
     # What is read.
     "status": _READ,
     "list_nodes": _READ,
+    "list_node_details": _READ,
     "get_node": _READ,
     "list_instances": _READ,
     "get_instance": _READ,

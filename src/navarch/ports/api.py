@@ -475,6 +475,16 @@ class FleetApi(Protocol):
         """Return the reasons for the state of a node, a pool or a launch."""
 
 
+class DetailedFleet(FleetApi, Protocol):
+    """FleetApi in the process of the control plane, which also lists all details."""
+
+    def list_node_details(self, query: Query) -> AsyncIterator[Sequence[NodeDetail]]:
+        """Yield the nodes that match, by name: all of them, some at a time.
+
+        Neither the order nor the page of `query` counts.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
     """A request for GPUs that are allocated together and held until they are released."""

@@ -1,6 +1,6 @@
 """The port through which the fleet is read and written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -132,6 +132,9 @@ class Store(Protocol):
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
+
+    async def inventories(self, nodes: Collection[NodeId]) -> Mapping[NodeId, Inventory]:
+        """Return the inventories of some nodes in one read, without those that reported none."""
 
 
 class DurableStore(Store, Protocol):

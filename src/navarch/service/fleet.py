@@ -28,7 +28,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName, ProviderName
 from navarch.core.incident import Incident
-from navarch.core.instance import NodeMetrics
+from navarch.core.instance import Inventory, NodeMetrics
 from navarch.core.launch import Offering
 from navarch.core.limits import WATCHES
 from navarch.core.node import (
@@ -69,7 +69,7 @@ from navarch.ports.api import (
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
 from navarch.service.offers import Closed, cost_report, filter_offers, plan_capacity
-from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
+from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, natural, page_of
 from navarch.service.quotas import TeamQuotas
 from navarch.service.specs import (
     OnSale,
@@ -98,6 +98,9 @@ V = TypeVar("V")
 
 RECENT = 10
 """The number of events, and of open incidents, on the status screen."""
+
+DETAILS_AT_ONCE = 200
+"""The nodes with details of one slice, which takes a few milliseconds, encoding included."""
 
 COMMAND_EXPIRES = timedelta(hours=1)
 
@@ -220,27 +223,47 @@ class FleetService:
     async def list_nodes(self, query: Query) -> Page[NodeView]:
         """Return the nodes that match."""
         fleet = self._store.fleet()
-        gone = query.include_gone or query.status is NodeStatus.TERMINATED
-        found = (
-            node
-            for node in _matching(fleet, query)
-            if (gone or not node.gone)
-            and (query.status is None or node_status(node) is query.status)
-            and (query.health is None or node.health is query.health)
-        )
         return page_of(
-            found, query, NODE_ORDERS, lambda node: self._node_view(fleet, node), fleet.revision
+            _nodes_matching(fleet, query),
+            query,
+            NODE_ORDERS,
+            lambda node: self._node_view(fleet, node),
+            fleet.revision,
         )
+
+    async def list_node_details(self, query: Query) -> AsyncIterator[Sequence[NodeDetail]]:
+        """Yield all nodes that match, by name, some at a time."""
+        fleet = self._store.fleet()
+        found = sorted(_nodes_matching(fleet, query), key=lambda node: natural(node.id))
+        commands: dict[NodeId, list[Command]] = {}
+        for command in fleet.commands.values():
+            commands.setdefault(command.node, []).append(command)
+        for start in range(0, len(found), DETAILS_AT_ONCE):
+            # Everything else that is ready runs between two slices.
+            await self._clock.sleep(0)
+            nodes = found[start : start + DETAILS_AT_ONCE]
+            inventories = await self._store.inventories([node.id for node in nodes])
+            yield [
+                self._detail(fleet, node, inventories.get(node.id), commands.get(node.id, ()))
+                for node in nodes
+            ]
 
     async def get_node(self, name: NodeId) -> NodeDetail:
         """Return one node."""
         fleet = self._store.fleet()
         node = _found(fleet.nodes, name, "node")
+        inventory = await self._store.inventory(node.id)
+        commands = [each for each in fleet.commands.values() if each.node == node.id]
+        return self._detail(fleet, node, inventory, commands)
+
+    def _detail(
+        self, fleet: Fleet, node: Node, inventory: Inventory | None, commands: Sequence[Command]
+    ) -> NodeDetail:
         return NodeDetail(
             node=self._node_view(fleet, node),
-            inventory=await self._store.inventory(node.id),
+            inventory=inventory,
             metrics=None if node.gone else self._readings.metrics(node.id),
-            commands=tuple(c for c in fleet.commands.values() if c.node == node.id),
+            commands=tuple(commands),
         )
 
     async def list_instances(self, query: Query) -> Page[InstanceView]:
@@ -649,6 +672,18 @@ def _failing_channels(fleet: Fleet) -> Iterator[FailingController]:
             since=since,
             retry_at=group.next_at or since,
         )
+
+
+def _nodes_matching(fleet: Fleet, query: Query) -> Iterator[Node]:
+    """Yield the nodes that match every filter."""
+    gone = query.include_gone or query.status is NodeStatus.TERMINATED
+    for node in _matching(fleet, query):
+        if (
+            (gone or not node.gone)
+            and (query.status is None or node_status(node) is query.status)
+            and (query.health is None or node.health is query.health)
+        ):
+            yield node
 
 
 def _matching(fleet: Fleet, query: Query) -> Iterator[Node]:

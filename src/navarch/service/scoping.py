@@ -4,7 +4,7 @@ Services over this store answer for those pools only, whatever the question: a r
 cannot see does not exist for them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -159,6 +159,11 @@ class CallersStore:
         if node not in self.fleet().nodes:
             return None
         return await self._store.inventory(node)
+
+    async def inventories(self, nodes: Collection[NodeId]) -> Mapping[NodeId, Inventory]:
+        """Return the inventories of those that are the caller's nodes."""
+        seen = self.fleet().nodes
+        return await self._store.inventories([node for node in nodes if node in seen])
 
 
 def pool_of(node: Node) -> PoolName | None:

@@ -1,7 +1,7 @@
 """A store without a disk: for tests, the simulator and a first try."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -184,6 +184,11 @@ class MemoryStore:
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
         return self._contents.inventories.get(node)
+
+    async def inventories(self, nodes: Collection[NodeId]) -> Mapping[NodeId, Inventory]:
+        """Return the inventories of some nodes."""
+        known = self._contents.inventories
+        return {node: known[node] for node in nodes if node in known}
 
 
 def _number(entry: Recorded) -> int:

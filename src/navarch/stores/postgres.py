@@ -1,7 +1,7 @@
 """A store in a PostgreSQL database: one leader writes, standby servers wait to take over."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import takewhile
@@ -184,9 +184,13 @@ class PostgresReads:
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
-        query = "SELECT body::text FROM inventories WHERE node = %s"
-        rows = await self._offload.run(partial(self.session.rows, query, (node,)))
-        return _INVENTORY.decode(rows[0][0]) if rows else None
+        return (await self.inventories([node])).get(node)
+
+    async def inventories(self, nodes: Collection[NodeId]) -> Mapping[NodeId, Inventory]:
+        """Return the inventories of some nodes in one read."""
+        query = "SELECT node, body::text FROM inventories WHERE node = ANY(%s)"
+        rows = await self._offload.run(partial(self.session.rows, query, (list(nodes),)))
+        return {NodeId(node): _INVENTORY.decode(body) for node, body in rows}
 
 
 class PostgresStore:
@@ -389,6 +393,10 @@ class PostgresStore:
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
         return await self._reads.inventory(node)
+
+    async def inventories(self, nodes: Collection[NodeId]) -> Mapping[NodeId, Inventory]:
+        """Return the inventories of some nodes in one read."""
+        return await self._reads.inventories(nodes)
 
     async def info(self) -> StoreInfo:
         """Return the size of the tables, and the servers on standby."""

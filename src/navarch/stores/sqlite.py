@@ -4,7 +4,7 @@ import fcntl
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -321,9 +321,15 @@ class SqliteStore:
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return the inventory that the agent of `node` reported."""
-        query = "SELECT body FROM inventories WHERE node = ?"
-        found = await self._offload.run(lambda: self._database.execute(query, (node,)).fetchone())
-        return _INVENTORY.decode(found[0]) if found else None
+        return (await self.inventories([node])).get(node)
+
+    async def inventories(self, nodes: Collection[NodeId]) -> Mapping[NodeId, Inventory]:
+        """Return the inventories of some nodes in one read."""
+        # As one parameter: SQLite bounds how many there are.
+        query = "SELECT node, body FROM inventories WHERE node IN (SELECT value FROM json_each(?))"
+        names = msgspec.json.encode(list(nodes)).decode()
+        rows = await self._offload.run(lambda: self._database.execute(query, (names,)).fetchall())
+        return {NodeId(node): _INVENTORY.decode(body) for node, body in rows}
 
     async def _write_batch(self, changes: Sequence[Change], revision: int) -> None:
         await self._offload.run(partial(self._write, changes, revision))

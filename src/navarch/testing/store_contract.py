@@ -334,6 +334,19 @@ class StoreContract:
         assert NODE.id not in store.fleet().in_pool(POOL.name)
         assert asyncio.run(_of(store.inventory(NODE.id))) is None
 
+    def test_the_inventories_of_many_nodes_are_read_at_once(self) -> None:
+        nodes = [evolve(NODE, id=NodeId(f"node '{i}%")) for i in range(2000)]
+        held = {x.id: Inventory(hostname=f"host-{i}") for i, x in enumerate(nodes[1:])}
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(pools=[POOL], nodes=nodes, inventories=held), based_on=0)
+
+        store = self.reopen(self.run(story))
+        wanted = [NodeId("unknown"), *(node.id for node in nodes[:1500])]
+        found = asyncio.run(_of(store.inventories(wanted)))
+        assert found == {name: held[name] for name in wanted if name in held}
+        assert asyncio.run(_of(store.inventories([]))) == {}
+
     def test_the_ledger_distinguishes_two_machines_of_one_launch(self) -> None:
         launch = NODE.launch
         assert launch is not None

@@ -31,7 +31,7 @@ from navarch.ports.access import AccessApi
 from navarch.ports.adoption import AdoptionApi
 from navarch.ports.agents import AgentApi, JoinApi
 from navarch.ports.alerts import AlertApi
-from navarch.ports.api import FleetApi, JobApi
+from navarch.ports.api import DetailedFleet, JobApi
 from navarch.ports.evidence import EvidenceApi, EvidenceDesk
 from navarch.ports.fleet_health import FleetHealthApi, HeldApi
 from navarch.ports.policies import PolicyApi
@@ -40,7 +40,7 @@ from navarch.ports.tokens import TokenApi
 from navarch.wire.v1 import agent_pb2, fleet_pb2
 
 PORTS = (
-    FleetApi,
+    DetailedFleet,
     JobApi,
     AlertApi,
     EvidenceApi,
@@ -79,7 +79,7 @@ def run_story(story: Callable[[LocalApi], Awaitable[None]]) -> None:
 
 
 def methods(port: type) -> list[str]:
-    return [x for x in vars(port) if not x.startswith("_") and callable(getattr(port, x))]
+    return [x for x in dir(port) if not x.startswith("_") and callable(getattr(port, x))]
 
 
 def routes_of(local: LocalApi) -> tuple[Route, ...]:
@@ -249,7 +249,7 @@ def test_a_guarded_service_obeys_the_table_whichever_door_calls_it(port: type) -
 def test_a_call_without_a_caller_is_refused() -> None:
     service = Recording()
     with pytest.raises(PermissionDeniedError, match="no caller"):
-        guarded(FleetApi, lambda _: service).status()
+        guarded(DetailedFleet, lambda _: service).status()
     with pytest.raises(PermissionDeniedError, match="no caller"):
         GuardedAgents(service).heartbeat(NodeId("n"))  # type: ignore[arg-type]
     assert not service.called
@@ -279,7 +279,7 @@ def test_a_watch_ends_when_its_credentials_are_revoked() -> None:
         return valid.pop()
 
     async def follow(seen: list[object]) -> None:
-        watching: Any = guarded(FleetApi, lambda _: cast("Any", Endless()))
+        watching: Any = guarded(DetailedFleet, lambda _: cast("Any", Endless()))
         async for update in watching.watch():
             seen.append(update)  # noqa: PERF401 - what came before the error counts
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -12,11 +12,13 @@ from google.protobuf.message import DecodeError, Message
 
 from navarch.api.calls import CONNECT, ApiMetrics
 from navarch.api.connect.methods import ReferenceMethods
+from navarch.api.connect.nodes import nodes_json, nodes_proto
 from navarch.api.http.exchange import JSON, PROTO, Refusal, Reply, Request, error_reply, too_large
 from navarch.api.limits import check_json, check_message
 from navarch.core.access import permitted
 from navarch.core.errors import InvalidError
 from navarch.core.limits import CONNECT_JSON_VALUES
+from navarch.ports.api import NodeDetail
 from navarch.wire.fleet import INTERNAL, code_of, text_of
 from navarch.wire.reference import navarch_pb2 as pb
 
@@ -27,7 +29,8 @@ HEARTBEAT = "SendHeartbeat"
 
 log = structlog.get_logger(__name__)
 
-Call = Callable[[Any], Awaitable[Message]]
+Call = Callable[[Any, bytes], Awaitable[bytes]]
+"""Returns the reply to a message, encoded in a media type."""
 
 
 class ConnectHandler:
@@ -35,16 +38,21 @@ class ConnectHandler:
 
     def __init__(self, methods: ReferenceMethods, metrics: ApiMetrics) -> None:
         self._metrics = metrics
-        self._calls: dict[str, tuple[str, type[Message], Call]] = {
+        whole: dict[str, tuple[str, type[Message], Callable[[Any], Awaitable[Message]]]] = {
             "RegisterNode": ("register", pb.RegisterNodeRequest, methods.register_node),
             "ReportHealth": ("report_health", pb.ReportHealthRequest, methods.report_health),
             "GetNodeCommands": ("pending", pb.GetNodeCommandsRequest, methods.get_node_commands),
-            "ListNodes": ("list_nodes", pb.ListNodesRequest, methods.list_nodes),
             "GetNode": ("get_node", pb.GetNodeRequest, methods.get_node),
             "IssueCommand": ("issue", pb.IssueCommandRequest, methods.issue_command),
             "ListInstances": ("list_instances", pb.ListInstancesRequest, methods.list_instances),
             "GetInstance": ("get_instance", pb.GetInstanceRequest, methods.get_instance),
         }
+        self._calls: dict[str, tuple[str, type[Message], Call]] = {
+            name: (operation, kind, _encoding(call))
+            for name, (operation, kind, call) in whole.items()
+        }
+        listing = _encoding_nodes(methods.list_nodes)
+        self._calls["ListNodes"] = ("list_node_details", pb.ListNodesRequest, listing)
         self.operations = {name: operation for name, (operation, _, _) in self._calls.items()}
         """The operation of each call."""
         self.operations[HEARTBEAT] = "heartbeat"
@@ -69,16 +77,36 @@ class ConnectHandler:
                 permitted(operation)
                 message = _read(kind, request)
                 async with asyncio.timeout(_timeout_s(request.headers)):
-                    reply = await call(message)
+                    body = await call(message, form)
         except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 - answered, and logged if internal
             return connect_error(error, name)
+        return Reply(body=body, content_type=form)
+
+
+def _encoding(call: Callable[[Any], Awaitable[Message]]) -> Call:
+    async def answer(message: Message, form: bytes) -> bytes:
+        reply = await call(message)
         if form == PROTO:
-            return Reply(body=reply.SerializeToString(), content_type=form)
+            return reply.SerializeToString()
         value = json_format.MessageToDict(reply)
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        return Reply(body=text.encode(), content_type=form)
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+    return answer
+
+
+def _encoding_nodes(call: Callable[[Any], AsyncIterator[Sequence[NodeDetail]]]) -> Call:
+    """Encode some nodes at a time: a large fleet takes a good part of a second."""
+
+    async def answer(message: Message, form: bytes) -> bytes:
+        if form == PROTO:
+            # Parts of a repeated field may follow each other.
+            return b"".join([nodes_proto(part) async for part in call(message)])
+        parts = [nodes_json(part) async for part in call(message) if part]
+        return b'{"nodes":[%s]}' % b",".join(parts) if parts else b"{}"
+
+    return answer
 
 
 def connect_error(error: Exception, method: str) -> Reply:

@@ -1,7 +1,7 @@
 """Conversion between our values and the messages of the Go system."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -12,12 +12,14 @@ from navarch.core.launch import Offering
 from navarch.core.node import NodeStatus
 from navarch.core.recovery import Command
 from navarch.ports.agents import Registration, Welcome
-from navarch.ports.api import InstanceView, NodeDetail
+from navarch.ports.api import InstanceView
 from navarch.wire.reference import navarch_pb2 as pb
 
 ENABLED_CHECKS = ("boot", "nvml", "xid")
 """The intervals that the reference sends and its agents ignore."""
 
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -115,42 +117,6 @@ def command_message(command: Command) -> pb.NodeCommand:
     return message
 
 
-def node_message(detail: NodeDetail) -> pb.NodeInfo:
-    """Return a node with its hardware."""
-    node = detail.node
-    inventory = detail.inventory or Inventory()
-    message = pb.NodeInfo(
-        node_id=node.id,
-        provider=node.provider,
-        region=node.region,
-        zone=node.zone,
-        instance_type=node.instance_type,
-        status=status_word(node.status),
-        health_status=f"HEALTH_STATUS_{node.health.name}",
-        gpus=[
-            pb.GPUInfo(
-                index=gpu.index,
-                uuid=gpu.uuid,
-                name=gpu.name,
-                pci_bus_id=gpu.pci_bus_id,
-                memory_total=gpu.memory_bytes,
-                driver_version=gpu.driver_version,
-                cuda_version=gpu.cuda_version,
-            )
-            for gpu in inventory.gpus
-        ],
-        metadata=pb.NodeMetadata(
-            hostname=inventory.hostname,
-            internal_ip=inventory.internal_ip or node.private_address,
-            external_ip=inventory.external_ip or node.public_address,
-            kernel_version=inventory.kernel_version,
-            labels={**node.labels, **inventory.labels},
-        ),
-    )
-    _set_time(message.last_heartbeat, node.last_heartbeat or node.registered_at)
-    return message
-
-
 def instance_message(instance: InstanceView) -> pb.InstanceInfo:
     """Return a machine."""
     message = pb.InstanceInfo(
@@ -166,12 +132,15 @@ def instance_message(instance: InstanceView) -> pb.InstanceInfo:
         status_message=instance.message,
         labels=dict(instance.labels),
     )
-    _set_time(message.created_at, instance.created_at)
-    _set_time(message.ready_at, instance.ready_at)
-    _set_time(message.terminated_at, instance.terminated_at)
+    set_time(message.created_at, instance.created_at)
+    set_time(message.ready_at, instance.ready_at)
+    set_time(message.terminated_at, instance.terminated_at)
     return message
 
 
-def _set_time(field: Any, moment: datetime | None) -> None:  # noqa: ANN401 - a Timestamp
+def set_time(field: Any, moment: datetime | None) -> None:  # noqa: ANN401 - a Timestamp
+    """Set a Timestamp; None leaves it unset. The library's way takes four times as long."""
     if moment is not None:
-        field.FromDatetime(moment)
+        since = moment - _EPOCH
+        field.seconds = since.days * 86_400 + since.seconds
+        field.nanos = since.microseconds * 1000

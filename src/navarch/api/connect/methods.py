@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from navarch.api.connect import messages
 from navarch.api.connect.events import judge_events
+from navarch.api.connect.nodes import node_message
 from navarch.api.limits import check_limits
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.health import HealthReport
@@ -15,7 +16,7 @@ from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import InstanceState, NodeStatus
 from navarch.core.recovery import Command, CommandKind
 from navarch.ports.agents import AgentApi
-from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Query
+from navarch.ports.api import PAGE_SIZE_MAX, DetailedFleet, NodeDetail, Query
 from navarch.ports.clock import Clock, Entropy
 from navarch.wire.reference import navarch_pb2 as pb
 
@@ -33,7 +34,7 @@ class ReferenceMethods:
         self,
         clock: Clock,
         entropy: Entropy,
-        fleet: FleetApi,
+        fleet: DetailedFleet,
         agents: AgentApi,
         *,
         link: str = "",
@@ -85,26 +86,24 @@ class ReferenceMethods:
             await self._agents.acknowledge(command.node, command.id)
         return pb.GetNodeCommandsResponse(commands=map(messages.command_message, pending))
 
-    async def list_nodes(self, request: pb.ListNodesRequest) -> pb.ListNodesResponse:
-        """List the nodes that have registered."""
+    async def list_nodes(self, request: pb.ListNodesRequest) -> AsyncIterator[Sequence[NodeDetail]]:
+        """Yield the nodes that have registered, some at a time."""
         status = messages.named(NodeStatus, pb.NodeStatus, "NODE_STATUS_", request.status)
         if request.status and status is None:
-            return pb.ListNodesResponse()
+            return
         query = Query(
             provider=request.provider or None,
             region=request.region or None,
             status=status,
             include_gone=request.status == pb.NodeStatus.NODE_STATUS_TERMINATED,
-            page_size=PAGE_SIZE_MAX,
         )
-        return pb.ListNodesResponse(
-            nodes=[messages.node_message(detail) async for detail in self._registered(query)]
-        )
+        async for details in self._fleet.list_node_details(query):
+            yield [detail for detail in details if detail.node.status is not None]
 
     async def get_node(self, request: pb.GetNodeRequest) -> pb.GetNodeResponse:
         """Return one node."""
         detail = await self._detail(request.node_id)
-        return pb.GetNodeResponse(node=messages.node_message(detail))
+        return pb.GetNodeResponse(node=node_message(detail))
 
     async def issue_command(self, request: pb.IssueCommandRequest) -> pb.IssueCommandResponse:
         """Change a node, or issue a command to its agent."""
@@ -173,16 +172,6 @@ class ReferenceMethods:
             raise NotPossibleError(f"node {node.id} is not cordoned (current status: {word})")
         else:
             await self._fleet.uncordon(node.id)
-
-    async def _registered(self, query: Query) -> AsyncIterator[NodeDetail]:
-        while True:
-            page = await self._fleet.list_nodes(query)
-            for node in page.items:
-                if node.status is not None:
-                    yield await self._fleet.get_node(node.id)
-            if not page.next_page_token:
-                return
-            query = replace(query, page_token=page.next_page_token)
 
     async def _detail(self, name: str) -> NodeDetail:
         if not name:

@@ -55,7 +55,7 @@ from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.limits import REQUEST_BYTES
 from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi
-from navarch.ports.api import FleetApi
+from navarch.ports.api import DetailedFleet
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.metrics import NoMetrics
 from navarch.wire.fleet import INTERNAL, UNAVAILABLE, code_of, text_of
@@ -82,7 +82,7 @@ class HttpLimits:
 def build_http_app(
     clock: Clock,
     entropy: Entropy,
-    fleet: FleetApi,
+    fleet: DetailedFleet,
     agents: AgentApi,
     *,
     auth: Authenticator,

@@ -1,6 +1,6 @@
 """The control plane's connections to the outside, which a crash cuts for good."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -201,6 +201,10 @@ class LeaderStore:
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return what an agent found."""
         return await self.store.inventory(node)
+
+    async def inventories(self, nodes: Collection[NodeId]) -> Mapping[NodeId, Inventory]:
+        """Return what the agents of some nodes found."""
+        return await self.store.inventories(nodes)
 
 
 @dataclass(slots=True)
