@@ -1,16 +1,19 @@
 """The PostgreSQL store passes the store contract, on a real server."""
 
 import asyncio
+import signal
 import threading
 import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from bench.replicas_databases import DatabasePair
 from tests.support.postgres_proxy import CuttingProxy
 from tests.support.postgres_server import PostgresServer, postgres_server
 
@@ -242,6 +245,30 @@ def test_a_killed_database_keeps_every_acknowledged_commit() -> None:
         store.close()
 
 
+def test_a_commit_in_doubt_counts_once_the_standby_database_has_it() -> None:
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    with closing(DatabasePair()) as pair, ThreadPoolExecutor() as threads:
+        assert pair.standby is not None
+        store = open_at(pair.primary.url)
+        pair.standby.signal(signal.SIGSTOP)
+        writing = threads.submit(asyncio.run, store.commit(Change(pools=[POOL]), based_on=0))
+        while not pair.primary.execute(waits):
+            assert not writing.done()
+        pair.primary.kill()
+        with pytest.raises(InDoubtError):
+            writing.result()
+        pair.primary.start()
+        holding = threads.submit(asyncio.run, store.hold())
+        while not holding.done() and not pair.primary.execute(waits):
+            time.sleep(0.01)
+        early = holding.done()
+        pair.standby.signal(signal.SIGCONT)
+        holding.result()
+        assert not early, "the standby did not have the commit"
+        assert list(store.fleet().pools) == [POOL.name]
+        store.close()
+
+
 def test_a_leader_that_lost_its_session_to_another_writes_nothing(
     postgres: PostgresServer,
 ) -> None:
@@ -392,6 +419,48 @@ def test_a_standby_outlives_its_database_and_one_without_a_fleet(postgres: Postg
         assert first is not None
         assert first.term == 1
         first.close()
+
+
+def test_a_server_that_has_taken_over_keeps_the_lock(postgres: PostgresServer) -> None:
+    url = postgres.new_url()
+    with closing(standby_at(url)) as standby:
+        store = asyncio.run(standby.take_over())
+    assert store is not None
+    with pytest.raises(InUseError):
+        open_at(url)
+    store.close()
+
+
+def test_a_standby_outlives_a_connection_lost_at_any_message_of_its_take_over(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_url()
+    open_at(url).close()
+    with closing(CuttingProxy(postgres.port)) as proxy:
+        for number in count(1):
+            with closing(standby_at(through(proxy, url))) as standby:
+                taken = None
+                proxy.arm(number)
+                with suppress(StoreAwayError):
+                    taken = asyncio.run(standby.take_over())
+                reached = proxy.messages
+                proxy.arm(None)
+                while taken is None:
+                    taken = asyncio.run(standby.take_over())
+                asyncio.run(taken.hold())
+                taken.close()
+            if reached < number:
+                break
+        assert number > 10
+
+
+def test_a_standby_leaves_no_errors_in_the_log_of_its_database() -> None:
+    with postgres_server() as server:
+        leader = open_at(server.url)
+        with closing(standby_at(server.url)) as standby:
+            assert asyncio.run(standby.take_over()) is None
+        leader.close()
+        assert "ERROR" not in server.log.read_text()
 
 
 def standby_at(url: str) -> PostgresStandby:

@@ -4,14 +4,16 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from glob import glob
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from tempfile import mkdtemp
+
+from tests.support.fleet_process import free_port
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -34,26 +36,46 @@ def missing_postgres() -> str | None:
 class PostgresServer:
     """One server; it can be killed, paused and started again on the same data."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        standby_of: "PostgresServer | None" = None,
+    ) -> None:
+        """With `standby_of`, copy the data of that server and follow it until `promote`."""
         programs = _programs()
         assert programs is not None
         self._programs = programs
         self._user = _unprivileged() if os.geteuid() == 0 else None
         self._folder = folder
         self._data = folder / "data"
+        self._settings = {**SETTINGS, **(settings or {})}
         self._schemas = count()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        # It is free again while the server is down, and no connection takes it then.
+        self.port = free_port()
         if self._user is not None:
             shutil.chown(folder, self._user)
+        if standby_of is not None:
+            self._copy(standby_of)
+            return
         command = ["initdb", "--no-sync", "--auth=trust", "--username=navarch", "--encoding=UTF8"]
         self._run(*command, "--locale=C", f"--pgdata={self._data}")
+
+    def _copy(self, primary: "PostgresServer") -> None:
+        source = ["--host=127.0.0.1", f"--port={primary.port}", "--username=navarch"]
+        how = ["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync"]
+        self._run("pg_basebackup", *source, *how, f"--pgdata={self._data}")
 
     @property
     def url(self) -> str:
         """The URL of the database `postgres` of this server."""
         return f"postgresql://navarch@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def log(self) -> Path:
+        """What the server has written."""
+        return self._folder / "log"
 
     def new_url(self) -> str:
         """Return the URL of a new, empty schema."""
@@ -71,9 +93,9 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server and wait until it accepts connections."""
-        settings = {**SETTINGS, "port": self.port, "unix_socket_directories": self._folder}
-        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        log = f"--log={self._folder / 'log'}"
+        settings = {**self._settings, "port": self.port, "unix_socket_directories": self._folder}
+        options = " ".join(f"-c {name}={quote(str(value))}" for name, value in settings.items())
+        log = f"--log={self.log}"
         self._run("pg_ctl", "start", "--wait", f"--pgdata={self._data}", log, "-o", options)
 
     def kill(self) -> None:
@@ -85,9 +107,18 @@ class PostgresServer:
             os.sched_yield()
         (self._data / "postmaster.pid").unlink()
 
-    def stop(self) -> None:
-        """End the server and its sessions."""
-        self._run("pg_ctl", "stop", "--wait", "--mode=fast", f"--pgdata={self._data}")
+    def signal(self, number: int) -> None:
+        """Send a signal to every process of the server, to pause it for example."""
+        for pid in self.pids():
+            os.kill(pid, number)
+
+    def stop(self, mode: str = "fast") -> None:
+        """End the server and its sessions; with the mode `immediate`, without a checkpoint."""
+        self._run("pg_ctl", "stop", "--wait", f"--mode={mode}", f"--pgdata={self._data}")
+
+    def promote(self) -> None:
+        """Let a standby become a primary."""
+        self._run("pg_ctl", "promote", "--wait", f"--pgdata={self._data}")
 
     @property
     def running(self) -> bool:

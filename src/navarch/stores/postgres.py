@@ -426,12 +426,17 @@ class PostgresStore:
             self._reconnect()
 
     def _reconnect(self) -> int:
-        if self._session.lost:
+        reopened = self._session.lost
+        if reopened:
             # A later leader keeps the lock while it runs.
             self._reads.session.run(self._own_row)
             # A transaction of the lost session is over when the lock is ours: it held the lock.
             self._session.open()
         self._row = self._session.run("cannot read the state", self._own_row)
+        if reopened:
+            # What was read may be on the disk of the primary only. Standby databases have it once
+            # they have a later commit.
+            self._row = self._transaction("cannot confirm the state", [])
         return self._row.revision
 
     def _own_row(self, connection: Connection) -> "StateRow":

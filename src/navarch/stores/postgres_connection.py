@@ -153,15 +153,11 @@ class LeaderSession:
                 "WHERE current_setting('synchronous_commit') = 'off'"
             )
             connection.execute(_END_SILENT_LEADER, (SILENCE_S,))
-            connection.execute(f"SET lock_timeout = {max(wait_s * 1000, 1):.0f}")
-            try:
-                connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
-            except errors.LockNotAvailable:
+            if not _locked(connection, wait_s):
                 raise InUseError(
                     f"{self._address.shown} is in use by another navarch server; stop it first, or "
                     "take over when it stops: navarch serve --standby"
-                ) from None
-            connection.execute("SET lock_timeout = 0")
+                )
 
     def run(self, doing: str, work: Callable[[Connection], T]) -> T:
         """Return the result of `work` in one transaction.
@@ -194,6 +190,20 @@ class LeaderSession:
                 # Before the session ends, so that the next one need not wait for its end.
                 connection.execute("SELECT pg_advisory_unlock_all()")
             connection.close()
+
+
+def _locked(connection: Connection, wait_s: float) -> bool:
+    """Take the lock, waiting that long for it; return whether it is held now."""
+    if wait_s == 0.0:
+        # Standbys ask some times a second: a timeout would be an error in the log of the database.
+        return bool(_one(connection, f"SELECT pg_try_advisory_lock({_LOCK})"))
+    connection.execute(f"SET lock_timeout = {wait_s * 1000:.0f}")
+    try:
+        connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
+    except errors.LockNotAvailable:
+        return False
+    connection.execute("SET lock_timeout = 0")
+    return True
 
 
 class ReaderSession:

@@ -4,9 +4,10 @@ from contextlib import suppress
 
 import msgspec
 
-from navarch.core.errors import InUseError
+from navarch.core.errors import InUseError, StoreAwayError
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.ports.clock import Clock, Entropy, Offload
+from navarch.stores.commit_queue import InDoubtError
 from navarch.stores.postgres import (
     Contents,
     PostgresStore,
@@ -26,7 +27,6 @@ LISTEN_S = 0.25
 """How long one round waits for commits: the most time until a free lock is noticed."""
 PAGE = 1_000
 """How many commits are read at a time."""
-LOCK_NOW_S = 0.001
 
 
 class PostgresStandby:
@@ -69,7 +69,7 @@ class PostgresStandby:
             with self._address.errors(f"cannot follow {self._address.shown}"):
                 self._follow()
             with suppress(InUseError):
-                self._session.open(wait_s=LOCK_NOW_S)
+                self._session.open(wait_s=0.0)
             if self._session.lost:
                 return None
             # The previous leader may have committed since.
@@ -85,9 +85,14 @@ class PostgresStandby:
                 self.known,
                 expected=self._expected,
             )
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, InDoubtError):
+                # Whether or not its term began: the next one begins after it.
+                raise StoreAwayError(str(error)) from error
             raise
+        # The store has the session from here on: `close` must not release its lock.
+        self._session = LeaderSession(self._address)
         self._disconnect()
         return store
 
