@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 .PHONY: help setup serve proto check format test test-all mutants release same-trace count-walk clean \
 	bench-agent bench-attack bench-control bench-governor bench-health bench-ingest bench-journal bench-kernel-line \
-	bench-llama bench-metrics bench-packing bench-pools bench-providers bench-real-time bench-scheduler bench-ssh bench-sim bench-storms bench-xid
+	bench-llama bench-metrics bench-packing bench-pools bench-providers bench-real-time bench-replicas bench-scheduler bench-ssh bench-sim bench-storms bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -83,6 +83,9 @@ bench-sim: setup ## CPU and memory of large simulations, seeds per hour, as JSON
 
 bench-real-time: setup ## 5,000 simulated agents against a real server: heartbeats lost, CPU, as JSON
 	$(BIN)/python -m bench.real_time $(ARGS)
+
+bench-replicas: setup ## 200 random schedules of faults on three replicas, as JSON; ARGS="--schedules 20 --seed 7"
+	@$(BIN)/python -m bench.replicas $(ARGS)
 
 bench-storms: setup ## storms in which sound machines could be destroyed, as JSON; ARGS="--only check-213"
 	@$(BIN)/python -m bench.storms $(ARGS)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -50,7 +50,8 @@ class Conditions:
     reservations: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By id: type, zone, total, kind (default or capacity-block), state, end."""
     faults: list[dict[str, Any]] = field(default_factory=list)
-    """Faults of the next calls: an action, and an error code or how the response is lost."""
+    """Faults of the next calls: an action, and an error code, how the response is lost, or how many
+    seconds it is late (`late_s`)."""
     events: dict[str, dict[str, str]] = field(default_factory=dict)
     """Planned events by machine: code and description."""
     reclaims: list[str] = field(default_factory=list)
@@ -82,6 +83,7 @@ class Front:
         self._clock = clock
         self._inner = inner
         self._lock = threading.RLock()
+        self._late = threading.Event()
         self.reset()
 
     def reset(self) -> None:
@@ -100,6 +102,8 @@ class Front:
         self._fleets: dict[str, dict[str, list[str]]] = {}
         """The machines of each fleet by zone."""
         self.calls: dict[str, int] = {}
+        self.effects: list[dict[str, Any]] = []
+        """The calls that start or end machines, in their order: what `Ec2Effect` holds."""
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
         """Handle one request."""
@@ -121,10 +125,38 @@ class Front:
         if fault is not None and "code" in fault:
             return _error(start, fault["code"], fault.get("status", 400))
         answer = self._answer(action, call, region, environ)
-        if fault is not None and fault.get("lost") == "after":
+        lost = fault is not None and fault.get("lost") == "after"
+        self._record(action, call, environ, answer, delivered=not lost)
+        if lost:
             return _hang_up(environ)
+        if fault is not None and "late_s" in fault:
+            self._late.wait(fault["late_s"])
         start(f"{answer.status} {'OK' if answer.status < 400 else 'Refused'}", answer.headers)
         return [answer.body]
+
+    def _record(
+        self,
+        action: str,
+        call: dict[str, str],
+        environ: Environ,
+        answer: "_Answer",
+        *,
+        delivered: bool,
+    ) -> None:
+        """Note a call that started or ended machines."""
+        if action not in ("RunInstances", "TerminateInstances") or answer.status != 200:
+            return
+        effect = {
+            "at": self._clock.now().timestamp(),
+            "action": action,
+            "caller": _caller(environ),
+            "token": call.get("ClientToken", ""),
+            "tags": _tags_of(call),
+            "machines": _all(answer.body, "instanceId"),
+            "delivered": delivered,
+        }
+        with self._lock:
+            self.effects.append(effect)
 
     def _beside(self, body: bytes, environ: Environ, start: Start) -> Iterable[bytes]:
         """Handle a call to another service than EC2."""
@@ -553,7 +585,7 @@ class Front:
                 for name, value in json.loads(body).items():
                     assert hasattr(self.conditions, name), name
                     setattr(self.conditions, name, value)
-            state = {"calls": self.calls, "made": len(self._born)}
+            state = {"calls": self.calls, "made": len(self._born), "effects": self.effects}
             answer = json.dumps({**state, "alive": [x.id for x in _machines()]})
         start("200 OK", [("Content-Type", "application/json")])
         return [answer.encode()]
@@ -650,6 +682,19 @@ def _hang_up(environ: Environ) -> Iterable[bytes]:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     return []
+
+
+def _caller(environ: Environ) -> str:
+    """Return the access key of a caller, which names it."""
+    found = re.search(r"Credential=([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+    return found[1] if found else ""
+
+
+def _tags_of(call: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags that RunInstances gives its machines."""
+    prefix = "TagSpecification.1.Tag."
+    numbers = {key.removeprefix(prefix).split(".")[0] for key in call if key.startswith(prefix)}
+    return {call[f"{prefix}{n}.Key"]: call.get(f"{prefix}{n}.Value", "") for n in numbers}
 
 
 def _region(environ: Environ) -> str:
@@ -810,6 +855,25 @@ def _reset_moto() -> None:
         backends[name].launch_template_name_to_ids.clear()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ec2Effect:
+    """A call that started or ended machines."""
+
+    at: float
+    """In seconds of the system's clock."""
+    action: str
+    """RunInstances or TerminateInstances."""
+    caller: str
+    """The access key of the caller."""
+    token: str = ""
+    """The client token of RunInstances."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """The tags of the machines that RunInstances started."""
+    machines: Sequence[str]
+    delivered: bool = True
+    """Whether the caller received the response."""
+
+
 class Ec2Server:
     """A client of the running local EC2, for tests."""
 
@@ -835,6 +899,11 @@ class Ec2Server:
     def calls(self) -> dict[str, int]:
         """Return the number of calls of each action since the last reset."""
         return dict(self._control("GET")["calls"])
+
+    def state(self) -> tuple[list[str], list["Ec2Effect"]]:
+        """Return the machines that cost money, and the calls that started or ended machines."""
+        found = self._control("GET")
+        return list(found["alive"]), [Ec2Effect(**each) for each in found["effects"]]
 
     def _control(self, method: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
         data = json.dumps(body).encode() if body is not None else None
