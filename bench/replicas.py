@@ -93,7 +93,7 @@ def _play(cloud: Ec2Server, seed: int, *, shown: bool) -> dict[str, Any]:
 
 def _keep(records: Records, logs: Path) -> None:
     """Write what was judged, for those who look for the cause of a violation."""
-    parts = {
+    parts: dict[str, Sequence[object]] = {
         "writes": records.ledger.writes,
         "acknowledged": records.ledger.acknowledged_at,
         "disruptions": records.disruptions,
