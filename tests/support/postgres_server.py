@@ -5,8 +5,8 @@ import pwd
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from glob import glob
 from itertools import count
 from pathlib import Path
@@ -101,16 +101,14 @@ class PostgresServer:
     def kill(self) -> None:
         """End every process of the server with SIGKILL, as a crash of its machine does."""
         pids = self.pids()
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+        _signal(pids, signal.SIGKILL)
         while any(Path(f"/proc/{pid}").exists() for pid in pids):
             os.sched_yield()
         (self._data / "postmaster.pid").unlink()
 
     def signal(self, number: int) -> None:
         """Send a signal to every process of the server, to pause it for example."""
-        for pid in self.pids():
-            os.kill(pid, number)
+        _signal(self.pids(), number)
 
     def stop(self, mode: str = "fast") -> None:
         """End the server and its sessions; with the mode `immediate`, without a checkpoint."""
@@ -165,6 +163,12 @@ def postgres_server() -> Iterator[PostgresServer]:
                 server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # Background workers come and go.
+            os.kill(pid, number)
 
 
 def _programs() -> Path | None:
