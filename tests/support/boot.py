@@ -20,34 +20,35 @@ class Machine:
 
     def __init__(self, folder: Path, *, python: str = "") -> None:
         """`python` is the body of a stand-in for python3; the system's if empty."""
-        self.root, self._tools = folder / "root", folder / "tools"
-        for each in (self.root / "etc/systemd/system", self.root / "opt", self._tools):
+        self.root, self.tools = folder / "root", folder / "tools"
+        for each in (self.root / "etc/systemd/system", self.root / "opt", self.tools):
             each.mkdir(parents=True)
+        # Only the tools of a bare system: no other Python.
+        self.path = f"{self.tools}:/usr/sbin:/usr/bin:/sbin:/bin"
         self.calls = folder / "calls.log"
-        self._stand_in("systemctl")
-        self._stand_in("sleep")
+        self.stand_in("systemctl")
+        self.stand_in("sleep")
         if python:
-            self._stand_in("python3", python)
+            self.stand_in("python3", python)
         else:
-            (self._tools / "python3").symlink_to(SYSTEM_PYTHON)
+            (self.tools / "python3").symlink_to(SYSTEM_PYTHON)
 
-    def _stand_in(self, name: str, body: str = "") -> None:
-        file = self._tools / name
+    def stand_in(self, name: str, body: str = "") -> None:
+        """Replace a program by one that writes its arguments down."""
+        file = self.tools / name
         file.write_text(f'#!/bin/sh\necho "{name} $*" >> {self.calls}\n{body}\n')
         file.chmod(0o755)
 
     def boot(self, script: str, *, shell: str = "sh") -> "subprocess.CompletedProcess[str]":
         """Run user data."""
         text = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{self.root}/\1/", script)
-        # Only the tools of a bare system: no other Python.
-        path = f"{self._tools}:/usr/sbin:/usr/bin:/sbin:/bin"
         return subprocess.run(
             [shell, "-c", text],
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
-            env={"PATH": path},
+            env={"PATH": self.path},
         )
 
     @property

@@ -17,8 +17,9 @@ from navarch.api.auth import Anyone, Authenticator, BearerToken, Chain, JoinToke
 from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
 from navarch.api.grpc.server import GrpcServer
-from navarch.api.guard import GuardedAgents, GuardedEvidence
+from navarch.api.guard import GuardedAgents, GuardedBoots, GuardedEvidence
 from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.agents import boot_routes
 from navarch.api.http.alerts import alert_routes
 from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
 from navarch.api.http.jobs import job_routes
@@ -57,6 +58,7 @@ from navarch.ports.store import Store
 from navarch.service.adoption import AdoptionService, ListMachines
 from navarch.service.agents import AgentService, Timing
 from navarch.service.alerts import AlertService
+from navarch.service.boot_reports import BootReportService
 from navarch.service.evidence import EvidenceKeys, EvidenceService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService, HeldService
@@ -190,6 +192,7 @@ def build_local_api(
         public_metrics=lambda: public_metrics,
         routes=[
             *evidence_routes(evidence, GuardedEvidence(evidence, guarded_agents)),
+            *boot_routes(GuardedBoots(BootReportService(clock, store), guarded_agents)),
             *held_routes(HeldService(clock, store)),
             *alert_routes(AlertService(clock, entropy, store, alerts or AlertSetup())),
             *job_routes(JobService(clock, store, index, InlineOffload(), Scheduling)),

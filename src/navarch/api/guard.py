@@ -14,6 +14,7 @@ from navarch.core.access import (
     permitted,
     scope_of,
 )
+from navarch.core.boot_report import BootReport
 from navarch.core.errors import NotFoundError, PermissionDeniedError, UnauthenticatedError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, PoolName
@@ -21,7 +22,7 @@ from navarch.core.incident import Evidence
 from navarch.core.instance import NodeMetrics, Sample
 from navarch.core.node import POOL_LABEL, NodeStatus
 from navarch.core.recovery import Command
-from navarch.ports.agents import AgentApi, Joins, Registration, Welcome
+from navarch.ports.agents import AgentApi, BootDesk, Joins, Registration, Welcome
 from navarch.ports.api import Update
 from navarch.ports.evidence import EvidenceDesk
 
@@ -157,6 +158,10 @@ class GuardedAgents:
         """Raise PermissionDeniedError if the caller may not report evidence of `node`."""
         self._check("report_evidence", node)
 
+    def check_boot(self, node: NodeId) -> None:
+        """Raise PermissionDeniedError if the caller may not report the boot of `node`."""
+        self._check("report_boot", node)
+
     def _check(self, operation: str, node: NodeId) -> Identity:
         who = caller()
         permitted(operation)
@@ -194,3 +199,16 @@ class GuardedEvidence:
         """Store a bundle."""
         self._agents.check_evidence(evidence.note.node)
         await self._evidence.report_evidence(evidence)
+
+
+class GuardedBoots:
+    """BootDesk for callers that may report only some nodes."""
+
+    def __init__(self, boots: BootDesk, agents: GuardedAgents) -> None:
+        self._boots = boots
+        self._agents = agents
+
+    async def report_boot(self, report: BootReport) -> None:
+        """Record a step of a boot."""
+        self._agents.check_boot(report.node)
+        await self._boots.report_boot(report)

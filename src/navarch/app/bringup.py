@@ -1,6 +1,7 @@
 """How new machines are set up: the agent's environment, user data, and commands over SSH."""
 
 import base64
+import json
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 
+from navarch.api.http.agents import BOOT_PATH
 from navarch.api.http.app import BUNDLES
 from navarch.app.agent_bundle import AgentBundle
 from navarch.app.image_python import wrong_python
@@ -16,15 +18,17 @@ from navarch.app.servers import Address, StartError
 from navarch.config import Config
 from navarch.config.config import REACHABLE, calls_server, unreachable
 from navarch.config.provider import CLOUDS
+from navarch.core.boot_report import KEY
 from navarch.core.bringup import fill_in
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.machine_setup import AgentStart, MachineSetup
-from navarch.core.ownership import POOL
+from navarch.core.ownership import POOL, with_machine_key
 from navarch.core.pool import Pool
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.shell import Shells
 
 _AGENT = "/opt/navarch/bin/navarch"
+_MACHINE_KEY = "/var/lib/navarch-agent/machine-key"
 
 NO_SSH = "the Python package 'asyncssh' is not installed; run: pip install 'navarch[ssh]'"
 
@@ -86,6 +90,7 @@ def render_user_data(
     join = variables.pop("NAVARCH_JOIN_TOKEN", "")
     variables["NAVARCH_JOIN_TOKEN_FILE"] = "/etc/navarch/join-token"
     lines = "".join(f"{name}={_systemd_quoted(value)}\n" for name, value in variables.items())
+    report = _report(environment, join)
     unit = files("navarch.app").joinpath("navarch-agent.service").read_text("utf-8")
     return "\n".join(
         [
@@ -97,13 +102,18 @@ def render_user_data(
             _write("/etc/navarch/join-token", join + "\n"),
             _write("/etc/navarch/agent.env", lines),
             "umask 022",
+            *report,
+            "report started",
             *_set_up(commands, {name: environment.get(_FROM[name], "") for name in _FROM}),
             f"if [ ! -x {_AGENT} ]; then",
+            "report installing",
             install,
+            "report installed",
             "fi",
             _write("/etc/systemd/system/navarch-agent.service", unit),
             "systemctl daemon-reload",
             "systemctl enable --now navarch-agent.service",
+            "report agent-started",
             "",
         ]
     )
@@ -133,6 +143,7 @@ def install_by_command(command: str) -> str:
         [
             "not_installed() {",
             '  echo "navarch: the agent is not installed: $1" >&2',
+            '  report failed 0 0 "the agent is not installed: $1"',
             "  echo 'navarch: correct agent_install_command of the pool' >&2",
             '  exit "$2"',
             "}",
@@ -155,13 +166,37 @@ def _systemd_quoted(value: str) -> str:
     return f'"{plain}"'
 
 
+def _report(environment: Mapping[str, str], join: str) -> Sequence[str]:
+    """Return the lines that define `report`, which reports the steps that follow.
+
+    Without a join token nothing is reported, and neither on a machine whose agent has joined: the
+    control plane knows it by its own key from then on.
+    """
+    server, node = environment.get("NAVARCH_SERVER", ""), environment.get("NAVARCH_NODE_ID", "")
+    is_known = join and node and server.startswith(("http://", "https://"))
+    url = f"{server.rstrip('/')}{BOOT_PATH}" if is_known else ""
+    return [
+        f"REPORT_URL={shlex.quote(url)}",
+        f"REPORT_NODE={shlex.quote(json.dumps(node))}",
+        f"REPORT_TOKEN={shlex.quote(with_machine_key(join, KEY))}",
+        "REPORT_TIMEOUT=5",
+        "REPORT_RETRIES=1",
+        f"[ ! -e {_MACHINE_KEY} ] || REPORT_URL=",
+        files("navarch.app").joinpath("report-boot.sh").read_text("utf-8"),
+    ]
+
+
 def _set_up(commands: Sequence[str], values: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines that run an operator's commands, which may contain secrets."""
     for number, command in enumerate(commands, start=1):
+        yield f"report command-begun {number}"
         yield f"sh -euc {shlex.quote(fill_in(command, values))} || {{"
-        yield f'  echo "navarch: setup command {number} ended with exit code $?" >&2'
+        yield "  code=$?"
+        yield f'  echo "navarch: setup command {number} ended with exit code $code" >&2'
+        yield f'  report command-ended {number} "$code"'
         yield "  exit 1"
         yield "}"
+        yield f"report command-ended {number}"
 
 
 @cache

@@ -11,7 +11,7 @@ from navarch.api.http.server import listen
 from navarch.api.tls import ServerTls
 from navarch.app.servers import Address, in_use, link_name
 from navarch.app.services import Services
-from navarch.ports.agents import AgentApi
+from navarch.ports.agents import AgentApi, BootDesk
 from navarch.ports.evidence import EvidenceDesk
 from navarch.service.tokens import TokenUses
 
@@ -33,6 +33,7 @@ class Doors:
     agents: AgentApi
     desk: HeartbeatDesk
     evidence: EvidenceDesk
+    boots: BootDesk
     uses: TokenUses
     keys: Keeps | None = None
     """What keeps the keys of an identity provider up to date."""

@@ -3,6 +3,7 @@ log() { echo "navarch: $*" >&2; }
 
 fail() {
   log "the agent is not installed: $*"
+  report failed 0 0 "the agent is not installed: $*"
   exit 1
 }
 
@@ -75,6 +76,7 @@ install_agent() {
   rm -rf "$home" "$home.new"
   mkdir -p "$home.new" /opt/navarch/bin
   fetch "$AGENT_URL" "$home.new/agent.tar.gz" "$AGENT_SHA256"
+  report fetched
   "$python" -W ignore -m tarfile -e "$home.new/agent.tar.gz" "$home.new"
   rm "$home.new/agent.tar.gz"
   [ -e "$home.new/lib/msgspec/_core.$abi.so" ] || add_compiled_code "$home.new"

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
-from navarch.api.guard import GuardedAgents, GuardedEvidence
+from navarch.api.guard import GuardedAgents, GuardedBoots, GuardedEvidence
 from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.agents import boot_routes
 from navarch.api.http.alerts import alert_routes
 from navarch.api.http.app import build_http_app
 from navarch.api.http.jobs import job_routes
@@ -95,6 +96,7 @@ from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import DurableStore
 from navarch.service.agents import Timing
+from navarch.service.boot_reports import BootReportService
 from navarch.service.evidence import EvidenceKeys, EvidenceService
 from navarch.service.joining import JoinService
 from navarch.service.quotas import TeamQuotas
@@ -323,6 +325,7 @@ class Server:
             services=ScopedServices(parts).guarded(),
             agents=agents,
             desk=HeartbeatDesk(agents, opened.snapshots.telemetry, self._metrics),
+            boots=GuardedBoots(BootReportService(self._clock, store), agents),
             evidence=GuardedEvidence(
                 EvidenceService(self._clock, store, archive, evidence_keys), agents
             ),
@@ -346,6 +349,7 @@ class Server:
             public_metrics=lambda: self._config.server.metrics.public,
             routes=[
                 *evidence_routes(services.evidence, doors.evidence),
+                *boot_routes(doors.boots),
                 *held_routes(services.held),
                 *alert_routes(services.alerts),
                 *job_routes(services.jobs),

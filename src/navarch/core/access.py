@@ -112,6 +112,7 @@ OPERATIONS: Final[Mapping[str, frozenset[Role]]] = {
     "report_health": _REPORT,
     "report_metrics": _REPORT,
     "report_evidence": _REPORT,
+    "report_boot": _REPORT,
     "acknowledge": _REPORT,
     "finish": _REPORT,
 }

@@ -119,7 +119,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The latest step of a machine that boots."""
 
     step: str
+    """Empty if only a failure is known."""
     at: datetime
+    failed: str = ""
+    """Why its boot script has failed since; empty if it has not, or began anew."""
+    reports: int = 0
+    """How many steps the machine itself has reported."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

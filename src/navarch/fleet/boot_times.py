@@ -151,12 +151,15 @@ class BootWatch:
         resumed_at = max(filter(None, (pool.reachable_since, self.started_at)), default=node.since)
         began = progressed_at = node.since
         reasons = [self._usual(node)]
-        if launch is not None and launch.pending:
+        progress = None if launch is None else launch.progress
+        has_reported = progress is not None and progress.reports > 0
+        if launch is not None and launch.pending and not has_reported:
             wait = longest
             reasons.append("the provider has not started the machine yet")
-        elif launch is not None and launch.progress is not None:
-            progressed_at = max(began, launch.progress.at)
-            reasons.append(f"last progress at {progressed_at:%H:%M:%S}: {launch.progress.step}")
+        elif progress is not None:
+            progressed_at = max(began, progress.at)
+            step = f"last progress at {progressed_at:%H:%M:%S}: {progress.step}"
+            reasons = [progress.failed, *reasons, step if progress.step else ""]
         due = min(progressed_at + wait, max(began, resumed_at) + longest)
         if resumed_at > began:
             due = max(due, resumed_at + min(wait, GRACE))

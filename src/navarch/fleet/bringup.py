@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from navarch.core.boot_report import REPORTS_MAX, BootReport
 from navarch.core.bringup import BringUpLog
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
@@ -92,3 +93,33 @@ def progressed(node: Node, token: Token, step: str, *, now: datetime) -> Change 
     launch = evolve(launch, progress=Progress(step=step, at=now))
     event = Event(at=now, about=about("node", node.id), kind="node.setting_up", reason=step)
     return Change(nodes=[evolve(node, launch=launch)], events=[event])
+
+
+REPEAT = timedelta(seconds=20)
+"""How long after a step the same step is no news."""
+
+
+def reported(node: Node, report: BootReport, *, now: datetime) -> Change | None:
+    """Return the change that records a report of a booting machine; None if it is no news.
+
+    A failure is no progress: it is recorded beside the last step, and extends no wait. Neither does
+    anything after `REPORTS_MAX` reports.
+    """
+    launch = node.launch
+    if launch is None or node.phase is not Phase.BOOTING or node.registered_at is not None:
+        return None
+    before = launch.progress or Progress(step="", at=node.since)
+    if before.reports >= REPORTS_MAX:
+        return None
+    step = report.step
+    if report.failed:
+        if step == before.failed:
+            return None
+        kind, after = "node.setup_failed", evolve(before, failed=step)
+    else:
+        if step == before.step and not before.failed and now - before.at < REPEAT:
+            return None
+        kind, after = "node.setting_up", Progress(step=step, at=now)
+    after = evolve(after, reports=before.reports + 1)
+    event = Event(at=now, about=about("node", node.id), kind=kind, reason=step)
+    return Change(nodes=[evolve(node, launch=evolve(launch, progress=after))], events=[event])

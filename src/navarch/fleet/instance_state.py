@@ -81,7 +81,9 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
     ):
         return launch
     price = instance.price_per_hour if launch.instance is None else None
-    started = launch.pending and not pending
+    # A machine that has reported a step has started, whenever the listing shows it.
+    reported = launch.progress is not None and launch.progress.reports > 0
+    started = launch.pending and not pending and not reported
     moved = launch.zones and instance.zone
     return evolve(
         launch,

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from navarch.core.boot_report import BootReport
 from navarch.core.errors import UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
@@ -78,6 +79,13 @@ class AgentApi(Protocol):
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
         """Report the outcome of a command."""
+
+
+class BootDesk(Protocol):
+    """The receiver of reports from boot scripts."""
+
+    async def report_boot(self, report: BootReport) -> None:
+        """Record a step of a machine that boots. It has no effect once its agent has registered."""
 
 
 Sooner = Callable[[datetime], None]

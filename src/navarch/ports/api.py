@@ -18,7 +18,7 @@ from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId,
 from navarch.core.incident import Incident
 from navarch.core.instance import Inventory, NodeMetrics, Topology
 from navarch.core.job import DEFAULT_PRIORITY, DEFAULT_QUEUE, Job
-from navarch.core.launch import Offering
+from navarch.core.launch import Offering, Progress
 from navarch.core.machine_setup import MachineSetup
 from navarch.core.node import InstanceState, NodeStatus, Phase
 from navarch.core.recovery import Command, CommandKind, Remediation
@@ -72,6 +72,8 @@ class NodeView:
     """What witnesses report about it while its agent is silent."""
     recovering: str | None = None
     """The current step of its recovery, and the progress of that step."""
+    boot: Progress | None = None
+    """The last step of its machine while it boots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

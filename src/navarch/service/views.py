@@ -59,6 +59,7 @@ def node_view(
         recovering=None
         if recovery is None
         else f"{recovery.step.replace('_', ' ')}, {recovery.state}: {recovery.cause}",
+        boot=launch.progress if launch and node.phase is Phase.BOOTING else None,
     )
 
 

@@ -29,7 +29,7 @@ from navarch.core.errors import PermissionDeniedError, UnauthenticatedError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.access import AccessApi
 from navarch.ports.adoption import AdoptionApi
-from navarch.ports.agents import AgentApi, JoinApi
+from navarch.ports.agents import AgentApi, BootDesk, JoinApi
 from navarch.ports.alerts import AlertApi
 from navarch.ports.api import DetailedFleet, JobApi
 from navarch.ports.evidence import EvidenceApi, EvidenceDesk
@@ -45,6 +45,7 @@ PORTS = (
     AlertApi,
     EvidenceApi,
     EvidenceDesk,
+    BootDesk,
     HeldApi,
     BringUpApi,
     JoinApi,

@@ -2,9 +2,12 @@
 
 from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route, post
+from navarch.core.boot_report import BootReport
 from navarch.core.errors import InvalidError
-from navarch.ports.agents import AgentApi, Registration, Welcome
+from navarch.ports.agents import AgentApi, BootDesk, Registration, Welcome
 from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, Outcome, Standing
+
+BOOT_PATH = "/v1/agent/boot"
 
 
 class AgentRoutes:
@@ -93,6 +96,16 @@ class AgentRoutes:
         await self._agents.finish(
             outcome.node, outcome.command, succeeded=outcome.succeeded, result=outcome.result
         )
+
+
+def boot_routes(boots: BootDesk) -> list[Route]:
+    """Return the route on which boot scripts report."""
+
+    async def report(request: Request) -> None:
+        await boots.report_boot(request.json(BootReport))
+
+    summary = "Report a step of a machine that boots"
+    return [post("report_boot", BOOT_PATH, summary, report, None, BootReport)]
 
 
 def _at(name: str, summary: str) -> tuple[str, str]:

@@ -120,6 +120,7 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     status = status_cell(node)
     yield "Status", colored(status.text, status.color, on=canvas.color)
     yield "Phase", f"{node.phase} for {duration(canvas.now - node.since)}"
+    yield "Boot", printable(_boot(node, canvas))
     health = health_cell(node)
     yield "Health", colored(health.text, health.color, on=canvas.color)
     yield "Cordoned", printable(node.cordoned or "")
@@ -137,6 +138,13 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Created", time_and_age(node.created_at, canvas.now)
     paid = "" if node.capacity_type in ("", "on demand") else f", {node.capacity_type}"
     yield "Price", f"{price(node.price_per_hour)}/h{paid}" if node.price_per_hour else paid[2:]
+
+
+def _boot(node: NodeView, canvas: Canvas) -> str:
+    if node.boot is None or node.phase is not Phase.BOOTING:
+        return ""
+    step = f"{node.boot.step} ({age(node.boot.at, canvas.now)})" if node.boot.step else ""
+    return "; ".join(filter(None, (node.boot.failed, step)))
 
 
 def _held(node: NodeView) -> str:
