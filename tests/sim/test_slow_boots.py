@@ -97,6 +97,38 @@ def test_a_machine_that_never_comes_up_is_given_up_within_an_hour(seed: int) -> 
     simulate(story, seed=seed, pools=[a_pool(size=2, nodes_max=9)], habits=dead)
 
 
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("crash", [False, True])
+def test_machines_that_report_their_steps_are_not_given_up(seed: int, crash: bool) -> None:
+    """The same machines without reports are: see the first test of this file."""
+
+    async def story(world: World) -> None:
+        if crash:
+            await world.clock.sleep(900)
+            world.crash()
+        await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)
+        assert abandoned(world) == []
+        steps = await world.store.events(about=about("node", NodeId("training-0")))
+        assert sum(x.event.kind == "node.setting_up" for x in steps) >= 5
+
+    reporting = replace(SLOW, step_s=240.0)
+    simulate(story, seed=seed, pools=[a_pool(size=3, nodes_max=9)], habits=reporting)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_boot_script_that_loops_is_given_up_within_an_hour(seed: int) -> None:
+    async def story(world: World) -> None:
+        for _ in range(4 * 60):
+            await world.clock.sleep(60)
+            for machine in world.alive():
+                waited = world.clock.now() - machine.launched_at
+                assert waited < timedelta(minutes=70), machine.request.name
+        assert abandoned(world), "the story has given none up"
+
+    looping = Habits(setup_s=(86_400.0, 86_400.0), step_s=60.0)
+    simulate(story, seed=seed, pools=[a_pool(size=2, nodes_max=9)], habits=looping)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_slow_boots_in_a_storm_fill_the_pool(seed: int) -> None:
     async def story(world: World) -> None:

@@ -56,6 +56,8 @@ class Habits:
     """How long a machine is pending."""
     setup_s: tuple[float, float] = (0.0, 0.0)
     """How long a machine runs before its agent starts."""
+    step_s: float = 0.0
+    """How often its boot script reports a step meanwhile; 0: it reports nothing."""
     call_s: tuple[float, float] = (0.1, 3.0)
     listing_lag_s: float = 0.0
     """The longest that a new machine is missing, or a terminated one listed as running."""
@@ -141,6 +143,7 @@ class Machine:
     listed_at: datetime
     price_per_hour: Decimal
     setup_s: float = 0.0
+    step_s: float = 0.0
     dead_on_arrival: bool = False
     denied: bool = False
     """True if the launch was refused although the machine started."""
@@ -599,6 +602,7 @@ class SimulatedCloud:
             launched_at=now,
             boots_at=now + timedelta(seconds=self.entropy.uniform(*self.habits.boot_s)),
             setup_s=self.entropy.uniform(*self.habits.setup_s) if any(self.habits.setup_s) else 0.0,
+            step_s=self.habits.step_s,
             listed_at=now + self._lag(),
             price_per_hour=self.spot_prices.get(kind, price) if request.spot else price,
             block="" if self.habits.blocks is None else self._draw_block(request, machines),

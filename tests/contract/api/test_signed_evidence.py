@@ -19,10 +19,11 @@ from tests.support.local_api import LocalApi, build_local_api, serve_local_api
 from navarch.agent.transport import open_link
 from navarch.cli.main import navarch
 from navarch.core.access import Identity, acting_as
-from navarch.core.errors import InvalidError
+from navarch.core.errors import ConflictError, InvalidError
+from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.incident import Evidence
-from navarch.core.receipt import Manifest, check_receipt, read_manifest, write_manifest
+from navarch.core.receipt import Manifest, SigningKey, check_receipt, read_manifest, write_manifest
 from navarch.core.records import evolve
 from navarch.signatures import read_pem, verify
 from navarch.sim.kernel.clock import InlineOffload
@@ -263,6 +264,21 @@ def test_uploads_at_once_make_one_key() -> None:
         ]
         await asyncio.gather(*map(local.evidence.report_evidence, named))
         assert len(local.store.fleet().signing_keys) == 1
+
+    run(story)
+
+
+def test_of_two_keys_that_are_made_at_once_one_is_refused() -> None:
+    async def story(local: LocalApi, _node: NodeId) -> None:
+        store, now = local.store, datetime(2026, 1, 1, tzinfo=UTC)
+        before = store.fleet().revision
+        first, second = (
+            SigningKey(id=name, number=1, public=name, secret=name, created_at=now)
+            for name in ("aa", "bb")
+        )
+        await store.commit(Change(signing_keys=[first]), based_on=before)
+        with pytest.raises(ConflictError):
+            await store.commit(Change(signing_keys=[second]), based_on=before)
 
     run(story)
 

@@ -1,11 +1,15 @@
 """The hosts of a world: the agents of all machines, and the hardware under them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import count
 
+from navarch.core.boot_report import BootPhase, BootReport
+from navarch.core.errors import NavarchError
 from navarch.core.ids import InstanceId, NodeId
 from navarch.core.recovery import RecoveryStep
 from navarch.core.witness import Reach
@@ -66,6 +70,8 @@ class SimulatedHosts:
     """Returns whether a node reaches the machine with an address; without it, no probe is sent."""
     make_agent: Callable[[Machine], SimAgent] | None = None
     """Makes the agents of bought machines, instead of this class."""
+    report_boot: Callable[[BootReport], Awaitable[None]] | None = None
+    """Sends the report of a boot script to the control plane."""
     on_up: Callable[[SimAgent], None] = lambda _: None
     """Called when an agent starts, before its first report."""
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
@@ -106,7 +112,7 @@ class SimulatedHosts:
             return
 
         async def live() -> None:
-            await self.clock.sleep(after_s)
+            await self._set_up(machine, after_s)
             machine.died_at = None
             self.booting.discard(machine.id)
             agent = self._agent(machine, reports=reports, boot_id=boot_id)
@@ -117,6 +123,26 @@ class SimulatedHosts:
 
         name = f"agent of {machine.request.name}"
         self.running[machine.id] = self.tasks.create_task(live(), name=name)
+
+    async def _set_up(self, machine: Machine, after_s: float) -> None:
+        """Wait until the agent starts; its boot script runs a command after the other meanwhile."""
+        report, step_s = self.report_boot, machine.step_s
+        if report is None or not step_s:
+            await self.clock.sleep(after_s)
+            return
+        await self.clock.sleep(after_s - min(after_s, machine.setup_s))
+        ready_s = self.clock.monotonic() + min(after_s, machine.setup_s)
+        node = NodeId(machine.request.name)
+        for command in count(1):
+            phase = BootPhase.COMMAND_BEGUN
+            # As on a machine, a report that is lost has no effect on the boot.
+            with suppress(NavarchError):
+                await report(BootReport(node=node, phase=phase, command=command))
+            left_s = ready_s - self.clock.monotonic()
+            if left_s <= step_s:
+                await self.clock.sleep(max(left_s, 0.0))
+                return
+            await self.clock.sleep(step_s)
 
     def run(self, agent: SimAgent, *, after_s: float = 0.0) -> None:
         """Run an agent that was made elsewhere, once its machine is up."""

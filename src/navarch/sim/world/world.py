@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from navarch.app.control_plane import Opinions, Plane
+from navarch.core.boot_report import BootReport
 from navarch.core.errors import SupersededError, UnreachableError
 from navarch.core.event import Event
 from navarch.core.fleet import Fleet
@@ -26,6 +27,7 @@ from navarch.ports.clock import Entropy
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.agents import Timing
+from navarch.service.boot_reports import BootReportService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import HeldService
 from navarch.service.views import pool_spec
@@ -81,6 +83,7 @@ class World:
             tasks=self.tasks,
             api_for=self.api_for,
             error_rate=lambda: self.error_rate,
+            report_boot=self.report_boot,
         )
         self.leadership = Leadership(
             seed=self.seed,
@@ -353,6 +356,11 @@ class World:
             return control.agents
 
         return api
+
+    async def report_boot(self, report: BootReport) -> None:
+        """Send the report of a boot script to the control plane, over the network of its node."""
+        self.api_for(report.node)()
+        await BootReportService(self.clock, self.store).report_boot(report)
 
     def entropy(self, purpose: str) -> Entropy:
         """Return a random source for one purpose, derived from the seed."""
