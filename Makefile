@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # A worker that is done takes tests from the others: some tests take a thousand times as long as most.
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
-.PHONY: help setup serve proto check format test test-all mutants release same-trace count-walk clean \
+.PHONY: help setup serve proto check lint format test test-all mutants release same-trace count-walk clean \
 	bench-agent bench-attack bench-control bench-governor bench-health bench-ingest bench-journal bench-kernel-line \
 	bench-llama bench-metrics bench-packing bench-pools bench-providers bench-real-time bench-replicas bench-scheduler bench-ssh bench-sim bench-storms bench-xid
 
@@ -27,18 +27,22 @@ serve: setup ## a control plane with a simulated cloud, on http://localhost:5005
 proto: setup ## generate the code of the wire messages
 	$(BIN)/python proto/generate.py
 
-check: setup ## format, lint, types, layer contracts and house rules
+check: lint ## lint, and known vulnerabilities of the packages of a release, which the index lists
+	$(BIN)/python scripts/audit-packages
+
+lint: setup ## format, lint, types, layer contracts, house rules, and the SBOM of a release
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check-house
+	$(BIN)/python scripts/sbom --check
 
 format: setup ## format the files for `make check`
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: check ## the whole gate
+test: lint ## the whole gate; without the audit of `check`, whose result can change at any time
 	$(PYTEST) -m "not long" $(ARGS)
 
 test-all: check ## the gate, and what is too long for it; installs Debian packages that tests start
@@ -48,7 +52,7 @@ test-all: check ## the gate, and what is too long for it; installs Debian packag
 mutants: setup ## break safety lines one at a time: some test must fail for each; ARGS="--only governor"
 	$(BIN)/python scripts/mutants --jobs $(JOBS) $(ARGS)
 
-release: setup ## the files of a release in dist/: wheel, lists of packages, install script
+release: setup ## the files of a release in dist/: wheel, lists of packages, SBOM, install script
 	@scripts/build-release dist
 
 PYTHONS ?= python3.12 python3.13

@@ -36,6 +36,7 @@ NOT_IN_THE_TREE = {
     "pods.csv": "a table of the reader",
     "power_watts": "a metric that agents of the Go system send",
     "results.json": "a file that a script writes",
+    "sbom.cdx.json": "a file of a release",
 }
 """Names that pages use and that the repository does not hold, with the reason."""
 

@@ -1,5 +1,7 @@
 """The install script of a release: what it refuses, what it installs, and what it leaves alone."""
 
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -76,12 +78,25 @@ def test_a_release_installs_the_versions_that_were_tested() -> None:
     name_of = re.compile(r"[\w.-]+")
     tested = dict(pin.findall(re.sub(r"_", "-", CONSTRAINTS.read_text()).lower()))
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
-    for role, extras in (("agent", ()), ("control-plane", ("server", "cli", "aws", "gcp", "ssh"))):
+    every = tuple(x for x in project["optional-dependencies"] if x != "dev")
+    control_plane = ("server", "cli", "aws", "gcp", "ssh")
+    for role, extras in (("agent", ()), ("control-plane", control_plane), ("all", every)):
         listed = dict(pin.findall((PROJECT / f"deploy/packages/{role}.txt").read_text()))
         assert {name: tested.get(name) for name in listed} == listed
         wanted = list(project["dependencies"])
         wanted += [each for extra in extras for each in project["optional-dependencies"][extra]]
         assert {name[0] for each in wanted if (name := name_of.match(each))} <= listed.keys()
+
+
+def test_a_release_lists_its_packages_as_cyclonedx(release: Path) -> None:
+    document = json.loads((release / "sbom.cdx.json").read_text())
+    (wheel,) = release.glob("*.whl")
+    own = document["metadata"]["component"]
+    assert own["hashes"][0]["content"] == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    listed = {f"{x['name']}=={x['version']}" for x in document["components"]}
+    for role in ("agent", "control-plane", "all"):
+        text = (release / f"{role}.txt").read_text()
+        assert set(re.findall(r"^\S+==\S+", text, re.MULTILINE)) <= listed
 
 
 def test_every_form_of_installation_has_the_version_of_the_program() -> None:
