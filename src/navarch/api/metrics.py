@@ -66,12 +66,17 @@ class PrometheusMetrics:
         return self._registry.collect()
 
 
-def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
-    """Yield the version, the process, the store's revision, heartbeats, and pending commands."""
+def process_metrics() -> Iterator[Metric]:
+    """Yield the version and the process."""
     build = GaugeMetricFamily("navarch_build_info", "Always 1.", labels=("version",))
     build.add_metric((VERSION,), 1)
     yield build
     yield from _PROCESS.collect()
+
+
+def server_metrics(fleet: Fleet, heartbeats: int) -> Iterator[Metric]:
+    """Yield the version, the process, the store's revision, heartbeats, and pending commands."""
+    yield from process_metrics()
     # A gauge, although it only grows: a counter's name would have to end in _total.
     yield GaugeMetricFamily(
         "navarch_store_revision", "Commits since the store was created.", value=fleet.revision

@@ -14,6 +14,7 @@ from navarch.core.errors import InvalidError
 from navarch.http.tls import MakeContext, explain, file_state
 from navarch.ports.clock import Clock
 
+_END_OF_PEM = "-----END CERTIFICATE-----"
 LOOK_EVERY_S = 5.0
 """How often the files are looked at. Renewals replace them weeks before the old ones expire."""
 
@@ -76,6 +77,11 @@ class ServerTls:
         self._seen = seen
         log.info("tls.reloaded", certificate=str(self._files.cert))
         return True
+
+    def certificate(self) -> str:
+        """Return the certificate in use in PEM form, without those that signed it."""
+        pem = self._loaded.cert_pem.decode("ascii", "replace")
+        return pem[: pem.index(_END_OF_PEM) + len(_END_OF_PEM)] + "\n"
 
     def for_own_agents(self) -> MakeContext:
         """Return the settings of clients in this process: they trust this very certificate."""

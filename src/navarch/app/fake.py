@@ -184,8 +184,6 @@ class FakeMachines:
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.task.cancel()
-            # The agent uses the disk until it has ended.
-            life.task.add_done_callback(lambda _: life.disk.close())
 
     def _boot_again(self, machine: Machine) -> None:
         """Reboot a machine. Its faults may recur after the boot, as on a real machine."""
@@ -231,6 +229,8 @@ class FakeMachines:
         except RuntimeError:
             life.close()  # The server is stopping; the next process starts the machine.
             return
+        # The agent uses the disk until it has ended; then another process may start the machine.
+        task.add_done_callback(lambda _: disk.close())
         self._lives[machine.id] = _Life(gpus=gpus, faults=faults, agent=agent, disk=disk, task=task)
 
     async def _live(

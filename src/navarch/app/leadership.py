@@ -21,7 +21,7 @@ from navarch.core.ids import PoolName
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.clock import Clock
-from navarch.ports.store import DurableStore, Store
+from navarch.ports.store import DurableStore, StandbyStore, Store
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,15 @@ async def acquire_leadership(
             raise
         standby(place.shown)
         log.info("server.standby", reason=str(error))
+    return await take_over(means, place)
+
+
+async def take_over(
+    means: Means, place: StorePlace, follows: Callable[[StandbyStore], None] = lambda _: None
+) -> DurableStore:
+    """Follow the leader until it ends, and lead; `follows` receives what follows it."""
     with closing(place.standby(means)) as other:
+        follows(other)
         away = False
         while True:
             try:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -12,11 +12,14 @@ from pathlib import Path
 
 from navarch.api.calls import ApiMetrics
 from navarch.api.fleet_metrics import fleet_exposition
+from navarch.api.forward.link import ClientKey
+from navarch.api.forward.origin import Seal
+from navarch.api.grpc.server import LocalCalls
 from navarch.api.guard import GuardedAgents, GuardedBoots, GuardedEvidence
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import boot_routes
 from navarch.api.http.alerts import alert_routes
-from navarch.api.http.app import build_http_app
+from navarch.api.http.app import HttpApp, build_http_app
 from navarch.api.http.jobs import job_routes
 from navarch.api.http.nodes import (
     access_routes,
@@ -28,7 +31,6 @@ from navarch.api.http.nodes import (
     join_routes,
     policy_routes,
 )
-from navarch.api.http.server import HttpServer
 from navarch.api.http.tokens import token_routes
 from navarch.api.metrics import PrometheusMetrics, server_metrics, settle_collector
 from navarch.api.tls import ServerTls, TlsFiles
@@ -48,19 +50,22 @@ from navarch.app.bringup import (
     render_user_data,
 )
 from navarch.app.control_plane import Opinions, Plane
-from navarch.app.doors import Doors, build_grpc_server
+from navarch.app.doors import Doors
 from navarch.app.leadership import (
     Leadership,
     Standby,
     acquire_leadership,
     load_policies,
     record_policies,
+    take_over,
     wait_for_port,
 )
 from navarch.app.parts import Extensions, build_meter, build_notifier, load_parts, to_scheduling
+from navarch.app.ports import Answers, Ports
 from navarch.app.provider_registry import OfferCatalog, ProviderRegistry
 from navarch.app.providers import ProviderContext
 from navarch.app.readiness import Readiness
+from navarch.app.replicas import ReplicaServer, ReplicaSettings
 from navarch.app.servers import (
     Address,
     BearerAuth,
@@ -84,7 +89,7 @@ from navarch.config.server import (
     to_retention,
 )
 from navarch.control.nodes.bringup import BringUp
-from navarch.core.errors import InvalidError
+from navarch.core.errors import InUseError, InvalidError
 from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
 from navarch.core.machine_setup import AgentStart, MachineSetup
@@ -94,7 +99,7 @@ from navarch.core.records import evolve
 from navarch.core.user_data import multipart
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.ports.provider import ProvisionRequest
-from navarch.ports.store import DurableStore
+from navarch.ports.store import DurableStore, ReplicaTable
 from navarch.service.agents import Timing
 from navarch.service.boot_reports import BootReportService
 from navarch.service.evidence import EvidenceKeys, EvidenceService
@@ -130,6 +135,25 @@ class Running:
     """The type of each provider by name."""
     pools: Sequence[str]
     """The pools of the configuration."""
+    replicated: bool = False
+    """Whether other servers may answer beside it, on the same database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """A server that forwards what it receives to the leader."""
+
+    http: Address
+    """The address at which it listens, with host names resolved."""
+    grpc: Address
+    guarded: bool
+    """Whether requests need a token."""
+    tls: bool
+    """Whether both ports use TLS."""
+    place: str
+    """The address of the database without its password."""
+    leader: str | None
+    """The address of the leader; None if it has reported none."""
 
 
 class Server:
@@ -185,22 +209,138 @@ class Server:
         self._store: DurableStore | None = None
         self._serving = False
 
-    async def run(self, started: Callable[[Running], None]) -> None:
-        """Serve until cancelled; call `started` once requests are accepted."""
+    async def run(
+        self,
+        started: Callable[[Running], None],
+        following: Callable[[Following], None] = lambda _: None,
+    ) -> None:
+        """Serve until cancelled; call `started` once this process leads.
+
+        With a database, requests are accepted before: they are forwarded to the leader, and
+        `following` is called.
+        """
         guarded = self._auth.token is not None or not self._anyone
         http = parse_listen_address(self._config.server.address, guarded=guarded)
         grpc = parse_listen_address(self._config.server.grpc_address, guarded=guarded)
         with ExitStack() as stack:
             stack.callback(self._alerts.close)
-            opened = await self._open(stack, http)
-            store, http = opened.store, opened.http
+            offload = ThreadOffload("navarch-store")
+            stack.callback(offload.close)
+            url = self._config.server.store
+            place = store_place(self._data_dir, None if url is None else url.reveal())
+            table = place.replicas(self._clock)
+            listener = None
+            if table is not None or self._standby is None:
+                listener = stack.enter_context(listen_at(http))
+            if any(isinstance(x, CLOUDS) for x in self._config.providers.values()):
+                # Now and in a thread, so that the first launch and a take-over find it ready.
+                await offload.run(lambda: self._bundles.current)
+            means = Means(self._clock, self._entropy, offload)
+            if table is None:
+                store = await acquire_leadership(means, place, self._standby)
+                if listener is None:
+                    with ExitStack() as held:
+                        held.callback(store.close)
+                        # The previous leader may listen there and take a moment to close it.
+                        listener = stack.enter_context(await wait_for_port(self._clock, http))
+                        held.pop_all()
+                site = _Site(place, offload, listener, grpc, guarded, http.host)
+                await self._lead(site, store, started)
+                return
+            assert listener is not None
+            site = _Site(place, offload, listener, grpc, guarded, http.host)
+            await self._serve_as_replica(site, means, table, started, following)
+
+    async def _serve_as_replica(
+        self,
+        site: "_Site",
+        means: Means,
+        table: ReplicaTable,
+        started: Callable[[Running], None],
+        following: Callable[[Following], None],
+    ) -> None:
+        """Forward to the leader until this process leads, and again while it stops."""
+        with ExitStack() as stack:
+            threads = ThreadOffload("navarch-replica")
+            stack.callback(threads.close)
+            held = stack.enter_context(ExitStack())
+            store: DurableStore | None = None
+            with suppress(InUseError):
+                store = await site.place.open(means)
+                held.callback(store.close)
+            replica = await self._replica(threads, table, site)
+            ports = self._ports(site, replica.forwarding())
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    running = [tasks.create_task(ports.run())]
+                    await replica.register(site.http, ports.grpc)
+                    running.append(tasks.create_task(replica.run()))
+                    try:
+                        if store is None:
+                            following(self._following(site, ports, replica))
+                            store = await take_over(means, site.place, replica.follow)
+                        held.pop_all()
+                        await self._lead(site, store, started, replica, ports)
+                    except asyncio.CancelledError:
+                        await replica.drain(ports)
+                        raise
+                    finally:
+                        for task in running:
+                            task.cancel()
+            finally:
+                await replica.leave()
+
+    async def _replica(
+        self, threads: ThreadOffload, table: ReplicaTable, site: "_Site"
+    ) -> ReplicaServer:
+        secret = await threads.run(table.secret)
+        while secret is None:
+            # Another server creates the fleet at this moment.
+            await self._clock.sleep(0.1)
+            secret = await threads.run(table.secret)
+        server = self._config.server
+        tls = server.tls
+        shows = tls is not None and tls.client_certificates is ClientCertificates.REQUIRED
+        settings = ReplicaSettings(
+            advertise=server.advertise,
+            client_key=ClientKey(Path(tls.cert_file), Path(tls.key_file))
+            if shows and tls
+            else None,
+            any_host=site.guarded,
+            public_metrics=lambda: self._config.server.metrics.public,
+        )
+        return ReplicaServer(
+            self._clock,
+            self._entropy,
+            threads,
+            table,
+            settings,
+            secret=secret,
+            metrics=self._metrics,
+            tls=self._tls,
+            auth=self._auth,
+        )
+
+    async def _lead(
+        self,
+        site: "_Site",
+        store: DurableStore,
+        started: Callable[[Running], None],
+        replica: ReplicaServer | None = None,
+        ports: Ports | None = None,
+    ) -> None:
+        """Hold the fleet until cancelled; `ports` are those of a replica."""
+        with ExitStack() as stack:
+            opened = await self._open(stack, site, store)
             async with asyncio.TaskGroup() as tasks:
                 plane = self._plane = self._build(stack, tasks, opened)
                 doors = self._doors(stack, opened, plane)
                 desk = doors.desk
                 stack.callback(desk.flush)
-                http_server = self._http_server(opened, plane, doors)
-                grpc_server = build_grpc_server(doors, grpc, calls=self._calls, tls=self._tls)
+                seal = None if replica is None else replica.seal
+                answers = self._answers(site, opened, doors, plane, seal)
+                own = [] if ports else [self._ports(site, answers)]
+                ports = ports or own[0]
                 timeouts = self._timeouts = TimeoutMigration(
                     self._clock,
                     store,
@@ -209,82 +349,93 @@ class Server:
                     request_registrations=plane.agents.request_registrations,
                 )
                 await timeouts.adopt()
-                links = [link_name(opened.http, "http"), link_name(grpc, "grpc")]
+                links = [link_name(site.http, "http"), link_name(site.grpc, "grpc")]
                 plane.agents.note_links(links)
                 await self._put_pools(list(self._config.pools))
                 for work in (
+                    *(each.run() for each in own),
                     desk.run(self._clock),
-                    http_server.run(),
-                    grpc_server.run(),
                     plane.run(),
                     timeouts.run(),
                     doors.uses.run(),
                     *([] if doors.keys is None else [doors.keys.run()]),
-                    *([] if self._tls is None else [self._tls.run(self._clock)]),
+                    *([] if self._tls is None or replica else [self._tls.run(self._clock)]),
                     plane.ledger.read(),  # for the metrics, and the first question about costs
                     LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run(),
                     PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
-                    opened.leadership.keep(),
+                    Leadership(self._clock, store).keep(),
                 ):
                     tasks.create_task(work)
                 self._providers.restore()
-                while not http_server.started:
+                while not ports.started:
                     await self._clock.sleep(0.005)
                 settle_collector()
                 self._serving = True
-                at = Address(host=grpc.host, port=grpc_server.port)
-                started(self._running(opened, plane, at, guarded=guarded))
+                if replica is not None:
+                    replica.lead(ports, answers, store)
+                started(self._running(site, store, plane, ports, replica))
+                try:
+                    await asyncio.Event().wait()  # until cancelled
+                finally:
+                    if replica is not None:
+                        await replica.step_down(ports)
 
-    def _running(self, opened: "_Opened", plane: Plane, grpc: Address, *, guarded: bool) -> Running:
+    def _ports(self, site: "_Site", answers: Answers) -> Ports:
+        return Ports(
+            self._clock,
+            answers,
+            site.listener,
+            site.grpc,
+            heartbeat_interval=self._config.server.heartbeat_interval,
+            tls=self._tls,
+        )
+
+    def _following(self, site: "_Site", ports: Ports, replica: ReplicaServer) -> Following:
+        return Following(
+            http=site.listening,
+            grpc=ports.grpc,
+            guarded=site.guarded,
+            tls=self._tls is not None,
+            place=site.place.shown,
+            leader=replica.leader,
+        )
+
+    def _running(
+        self,
+        site: "_Site",
+        store: DurableStore,
+        plane: Plane,
+        ports: Ports,
+        replica: ReplicaServer | None,
+    ) -> Running:
         return Running(
             server=self,
             plane=plane,
-            http=Address(host=opened.listener.getsockname()[0], port=opened.http.port),
-            grpc=grpc,
-            guarded=guarded,
+            http=site.listening,
+            grpc=ports.grpc,
+            guarded=site.guarded,
             tls=self._tls is not None,
-            place=opened.place.shown,
-            nodes=sum(not node.gone for node in opened.store.fleet().nodes.values()),
+            place=site.place.shown,
+            nodes=sum(not node.gone for node in store.fleet().nodes.values()),
             providers={x.name: x.type for x in self._providers.accounts(self._config)},
             pools=tuple(self._config.pools),
+            replicated=replica is not None,
         )
 
-    async def _open(self, stack: ExitStack, http: Address) -> "_Opened":
-        """Open the port, the store and the snapshots, waiting for leadership on standby."""
-        listener: socket.socket | None = None
-        if self._standby is None:
-            listener = stack.enter_context(listen_at(http))
-        offload = ThreadOffload("navarch-store")
-        stack.callback(offload.close)
-        if any(isinstance(x, CLOUDS) for x in self._config.providers.values()):
-            # Now and in a thread, so that the first launch and a take-over find it ready.
-            await offload.run(lambda: self._bundles.current)
-        url = self._config.server.store
-        place = store_place(self._data_dir, None if url is None else url.reveal())
-        means = Means(self._clock, self._entropy, offload)
-        store = self._store = await acquire_leadership(means, place, self._standby)
+    async def _open(self, stack: ExitStack, site: "_Site", store: DurableStore) -> "_Opened":
+        """Open what belongs to the state, once this process leads."""
+        self._store = store
         stack.callback(store.close)
-        place.remember(store.cluster.id)
         # Closing a file under a thread that writes to it can take the process down.
-        stack.callback(offload.close)
-        if listener is None:
-            # The previous leader may listen at the same port and take a moment to close it.
-            listener = stack.enter_context(await wait_for_port(self._clock, http))
+        stack.callback(site.offload.close)
+        site.place.remember(store.cluster.id)
         self._policy_change = await record_policies(self._clock, store, self._policies)
         known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
         snapshots = Snapshots(
             self._clock, self._data_dir, nodes=known, silence=self._timing().silence
         )
         stack.callback(snapshots.write)
-        return _Opened(
-            place=place,
-            store=store,
-            leadership=Leadership(self._clock, store),
-            offload=offload,
-            listener=listener,
-            http=Address(host=http.host, port=listener.getsockname()[1]),
-            snapshots=snapshots,
-        )
+        return _Opened(store=store, offload=site.offload, http=site.http, snapshots=snapshots)
 
     def _doors(self, stack: ExitStack, opened: "_Opened", plane: Plane) -> Doors:
         """Return what the HTTP and the gRPC server need: everything behind them is guarded."""
@@ -332,9 +483,27 @@ class Server:
             uses=uses,
         )
 
-    def _http_server(self, opened: "_Opened", plane: Plane, doors: Doors) -> HttpServer:
+    def _answers(
+        self, site: "_Site", opened: "_Opened", doors: Doors, plane: Plane, seal: Seal | None
+    ) -> Answers:
+        """Return what answers at both ports while this process leads."""
+        grpc = LocalCalls(
+            doors.services.fleet,
+            doors.agents,
+            auth=doors.auth,
+            desk=doors.desk,
+            calls=self._calls,
+            evidence=doors.evidence,
+            link=link_name(site.grpc, "grpc"),
+            seal=seal,
+        )
+        return Answers(self._http_app(opened, plane, doors, seal), grpc)
+
+    def _http_app(
+        self, opened: "_Opened", plane: Plane, doors: Doors, seal: Seal | None
+    ) -> HttpApp:
         services, desk, write = doors.services, doors.desk, opened.store.check_writable
-        app = build_http_app(
+        return build_http_app(
             self._clock,
             self._entropy,
             services.fleet,
@@ -361,13 +530,7 @@ class Server:
                 *adoption_routes(services.adoption),
                 *token_routes(services.tokens),
             ],
-        )
-        return HttpServer(
-            self._clock,
-            app,
-            listener=opened.listener,
-            heartbeat_interval=self._config.server.heartbeat_interval,
-            tls=None if self._tls is None else self._tls.context,
+            seal=seal,
         )
 
     def _exposition(self, opened: "_Opened", plane: Plane, desk: HeartbeatDesk) -> Iterator[bytes]:
@@ -411,7 +574,8 @@ class Server:
             self._tls.refresh()
         if self._timeouts is not None:
             await self._timeouts.adopt()
-        await self._put_pools(change.pools_changed)
+        if self._plane is not None:
+            await self._put_pools(change.pools_changed)
         return change
 
     def _agent_token(self) -> str | None:
@@ -537,17 +701,38 @@ class Server:
             await self._plane.fleet.put_configured_pool(spec)
 
 
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """Where a server holds its state, and where it listens."""
+
+    place: StorePlace
+    offload: ThreadOffload
+    listener: socket.socket
+    grpc: Address
+    """The address for gRPC, as configured."""
+    guarded: bool
+    """Whether requests need a token."""
+    host: str
+
+    @property
+    def http(self) -> Address:
+        """The address for HTTP, with the port that the listener was given."""
+        return Address(host=self.host, port=self.listener.getsockname()[1])
+
+    @property
+    def listening(self) -> Address:
+        """The same, with host names resolved."""
+        return Address(host=self.listener.getsockname()[0], port=self.http.port)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
     """What a server holds from the moment it leads."""
 
-    place: StorePlace
     store: DurableStore
-    leadership: Leadership
     offload: ThreadOffload
-    listener: socket.socket
     http: Address
-    """The address of `listener`, with the port that it was given."""
+    """The address for HTTP, with its real port."""
     snapshots: Snapshots
 
 

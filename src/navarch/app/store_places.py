@@ -11,7 +11,7 @@ from navarch.app.servers import StartError
 from navarch.app.watchdog import StoppedLeaderWatch
 from navarch.core.errors import InUseError
 from navarch.ports.clock import Clock, Entropy, Offload
-from navarch.ports.store import DurableStore, StandbyStore
+from navarch.ports.store import DurableStore, ReplicaTable, StandbyStore
 from navarch.stores.contents import ReadableStore, WritableStore
 from navarch.stores.sqlite import DATABASE, LOCK, SqliteStore, read_mark, write_mark
 from navarch.stores.sqlite_contents import (
@@ -50,6 +50,9 @@ class StorePlace(Protocol):
     def standby(self, means: Means) -> StandbyStore:
         """Return the store as one that another server leads."""
 
+    def replicas(self, clock: Clock) -> ReplicaTable | None:
+        """Return where replicas report; None if only one server at a time can use the place."""
+
     def remember(self, cluster: str) -> None:
         """Record which cluster it holds, so that a lost database is no new cluster."""
 
@@ -84,6 +87,9 @@ class Folder:
         watch = StoppedLeaderWatch(means.clock, self._folder / LOCK, self._file)
         return _LockedFolder(means.clock, opened, watch)
 
+    def replicas(self, clock: Clock) -> None:
+        """Return None: a folder belongs to one machine."""
+
     def remember(self, cluster: str) -> None:
         """Do nothing: the store has recorded it."""
 
@@ -108,6 +114,8 @@ class Folder:
 
 
 class _LockedFolder:
+    revision = 0
+
     def __init__(
         self, clock: Clock, opened: Callable[[], DurableStore], watch: StoppedLeaderWatch
     ) -> None:
@@ -169,6 +177,12 @@ class Database:
             means.entropy,
             expected=read_mark(self._folder),
         )
+
+    def replicas(self, clock: Clock) -> ReplicaTable:
+        """Return the table of replicas."""
+        from navarch.stores.postgres_replicas import PostgresReplicas
+
+        return PostgresReplicas(clock, self._address)
 
     def remember(self, cluster: str) -> None:
         """Record it in the data folder."""

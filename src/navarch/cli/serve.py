@@ -16,7 +16,7 @@ import structlog
 from navarch.api.http.exchange import is_loopback
 from navarch.app.authentication import identifies_without_token
 from navarch.app.image_python import wrong_pythons
-from navarch.app.server import Running, Server
+from navarch.app.server import Following, Running, Server
 from navarch.catalogue.machines import all_machines
 from navarch.cli.credentials import STORED_VARIABLES, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
@@ -79,6 +79,12 @@ def _long_enough(_context: click.Context, _: click.Parameter, token: str | None)
     help="URL at which machines in a cloud reach this server.",
 )
 @click.option(
+    "--advertise",
+    envvar="NAVARCH_ADVERTISE",
+    metavar="HOST[:PORT]",
+    help="Address at which other servers on the same database reach this one.",
+)
+@click.option(
     "--auth-token",
     envvar="NAVARCH_AUTH_TOKEN",
     callback=_long_enough,
@@ -87,7 +93,8 @@ def _long_enough(_context: click.Context, _: click.Parameter, token: str | None)
 @click.option(
     "--standby",
     is_flag=True,
-    help="Wait until the server that uses this state ends, then take over.",
+    help="Wait until the server that uses this folder ends, then take over. Not needed with a "
+    "database: each server there answers, and takes over if the leader ends.",
 )
 @click.option("--log-json", is_flag=True, help="Log one JSON object per line.")
 def serve(
@@ -98,6 +105,7 @@ def serve(
     address: str | None,
     grpc_address: str | None,
     external_address: str | None,
+    advertise: str | None,
     auth_token: str | None,
     standby: bool,
     log_json: bool,
@@ -111,13 +119,7 @@ def serve(
     _prepare_process()
 
     directory = CliEnvironment().config_dir
-    given = dict(os.environ)
-    if external_address:
-        if remedy := url_remedy(external_address):
-            raise click.BadParameter(f"{external_address!r} is not a URL; {remedy}")
-        # In the environment, so that the rules of the file see it.
-        given["NAVARCH_EXTERNAL_ADDRESS"] = external_address
-
+    given = _with_address(os.environ, external_address)
     references = SecretReader()
 
     def read() -> Config:
@@ -134,7 +136,7 @@ def serve(
             else default_config(environment, stored.providers, references=references)
         )
         token = _read_token(auth_token, references, environment)
-        return _overridden(config, store, address, grpc_address, external_address, token)
+        return _overridden(config, store, address, grpc_address, external_address, advertise, token)
 
     try:
         config = read()
@@ -150,6 +152,15 @@ def serve(
     except NavarchError as error:
         echo(f"navarch serve: {error}", err=True)
         sys.exit(1)
+
+
+def _with_address(environment: Mapping[str, str], external_address: str | None) -> dict[str, str]:
+    """Return the environment with the address of the command line, so that rules see it."""
+    if not external_address:
+        return dict(environment)
+    if remedy := url_remedy(external_address):
+        raise click.BadParameter(f"{external_address!r} is not a URL; {remedy}")
+    return {**environment, "NAVARCH_EXTERNAL_ADDRESS": external_address}
 
 
 def _prepare_process() -> None:
@@ -180,7 +191,12 @@ async def _run(server: Server, read: Callable[[], Config], references: SecretRea
     reloads = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as tasks:
-            serving = tasks.create_task(server.run(lambda running: echo(render_banner(running))))
+            serving = tasks.create_task(
+                server.run(
+                    lambda running: echo(render_banner(running)),
+                    lambda following: echo(render_following(following)),
+                )
+            )
             background = [
                 tasks.create_task(_reload(server, read, reloads)),
                 tasks.create_task(_follow_secrets(server, references, reloads)),
@@ -225,22 +241,41 @@ async def _follow_secrets(server: Server, references: SecretReader, wanted: asyn
             log.warning("secrets.not_read", error=str(error), hint="those of before stay in use")
 
 
+def render_following(following: Following) -> str:
+    """Return the text that a server prints while another one leads."""
+    leader = following.leader or "another server"
+    where = "" if following.leader else f" on {following.place}"
+    return "\n".join(
+        [
+            f"navarch {VERSION} is a replica of {leader}{where}; leads if it ends",
+            *_doors(following),
+            f"  state    {following.place}",
+        ]
+    )
+
+
 def render_banner(running: Running) -> str:
     """Return the text that a started server prints."""
-    scheme, grpc = ("https", "grpcs") if running.tls else ("http", "grpc")
+    scheme = "https" if running.tls else "http"
     url = f"{scheme}://{running.http.reachable()}"
-    how = "TLS" if running.tls else "clear text (no TLS)"
+    leads = " and leads" if running.replicated else ""
     lines = [
-        f"navarch {VERSION} is serving",
-        f"  HTTP     {scheme}://{running.http.shown()}, {how}",
-        f"  gRPC     {grpc}://{running.grpc.shown()}, {how}",
-        f"  access   {_WITH_TOKEN if running.guarded else _WITHOUT_TOKEN}",
+        f"navarch {VERSION} is serving{leads}",
+        *_doors(running),
         f"  state    {running.place}, {running.nodes} nodes",
     ]
     lines += [f"  clouds   {line}" for line in _clouds(running.providers)]
     program = "navarch" if url.endswith(":50051") and not running.tls else f"navarch -s {url}"
     lines += ["", "In another terminal:", f"  {program} status"]
     return "\n".join([*lines, *(f"  {program} {each}" for each in _next_commands(running))])
+
+
+def _doors(at: Running | Following) -> Iterator[str]:
+    scheme, grpc = ("https", "grpcs") if at.tls else ("http", "grpc")
+    how = "TLS" if at.tls else "clear text (no TLS)"
+    yield f"  HTTP     {scheme}://{at.http.shown()}, {how}"
+    yield f"  gRPC     {grpc}://{at.grpc.shown()}, {how}"
+    yield f"  access   {_WITH_TOKEN if at.guarded else _WITHOUT_TOKEN}"
 
 
 def _clouds(providers: Mapping[str, str]) -> Iterator[str]:
@@ -309,6 +344,7 @@ def _overridden(
     address: str | None,
     grpc_address: str | None,
     external_address: str | None,
+    advertise: str | None,
     auth_token: str | None,
 ) -> Config:
     server = config.server
@@ -320,6 +356,8 @@ def _overridden(
         server = replace(server, grpc_address=grpc_address)
     if external_address:
         server = replace(server, external_address=external_address)
+    if advertise:
+        server = replace(server, advertise=advertise)
     if auth_token:
         server = replace(server, auth_token=Secret(auth_token))
     return replace(config, server=server)

@@ -378,6 +378,14 @@ class ServerConfig:
         default=":50052",
         restart="the port is opened once, when the server starts",
     )
+    advertise: str | None = key(
+        Text(noun="a host with or without a port", example="10.0.0.7:50051"),
+        "the address at which other replicas reach this server, `HOST` or `HOST:PORT`; if left "
+        "out, the address of this machine on the way to the database, with the port of `address`",
+        default=None,
+        environment="NAVARCH_ADVERTISE",
+        restart="the address is registered once, when the server starts",
+    )
     external_address: str | None = key(
         URL,
         "the URL at which nodes reach the server; derived from `address` if left out, but "

@@ -112,6 +112,22 @@ BODY_BYTES_PER_PEER: Final = Limit(
     beyond="refused (503)",
 )
 
+HELD_REQUESTS: Final = Limit(
+    most=4096,
+    what="requests that a replica has forwarded, or holds until a server leads",
+    beyond="refused (503)",
+)
+HELD_REQUESTS_PER_PEER: Final = Limit(
+    most=2048,
+    what="requests from one peer that a replica has forwarded, or holds until a server leads",
+    beyond="refused (503)",
+)
+HELD_BYTES: Final = Limit(
+    most=64 * 2**20,
+    what="bytes of the requests that a replica has forwarded, or holds until a server leads",
+    beyond="refused (503)",
+)
+
 REQUEST_BYTES: Final = Limit(most=2**20, what="bytes per request", beyond="refused")
 VALUES_PER_REQUEST: Final = Limit(
     most=50_000,

@@ -33,6 +33,57 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
     """The pools that the change wrote, except where only the node counter has changed."""
 
 
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that uses a database, and answers requests at its ports."""
+
+    id: str
+    http: str
+    """The address at which other replicas reach it over HTTP, such as `10.0.0.7:50051`."""
+    grpc: str
+    version: str
+    started: datetime
+    revision: int = 0
+    """The newest revision that it has."""
+    term: int | None = None
+    """The term in which it leads; None if it does not."""
+    certificate: str = ""
+    """Its certificate in PEM form, if it serves over TLS."""
+    silent_s: float = 0.0
+    """How long ago it reported, by the clock of the database."""
+
+
+class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a database holds about the servers that use it."""
+
+    term: int
+    format: int
+    replicas: Sequence[Replica]
+
+    @property
+    def leader(self) -> Replica | None:
+        """The replica that began the present term, once it has reported that it leads."""
+        return next((x for x in self.replicas if x.term == self.term), None)
+
+
+class ReplicaTable(Protocol):
+    """Where replicas report. Blocking: for one thread."""
+
+    def local_host(self) -> str:
+        """Return the address of this machine on the way to the database."""
+
+    def secret(self) -> bytes | None:
+        """Return the secret of the cluster, None before there is a fleet."""
+
+    def round(self, own: Replica) -> ReplicaView | None:
+        """Wait a moment for news, report `own`, and return the view; None before there is a fleet.
+
+        Raises StoreError if the database does not answer.
+        """
+
+    def leave(self, own: Replica) -> None:
+        """Remove this replica, and end the session."""
+
+
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a store is, and how large."""
 
@@ -158,6 +209,10 @@ class DurableStore(Store, Protocol):
 
 class StandbyStore(Protocol):
     """A store that another process leads."""
+
+    @property
+    def revision(self) -> int:
+        """The newest revision that it has followed."""
 
     async def take_over(self) -> DurableStore | None:
         """Wait a moment; return the store if this process leads it now.

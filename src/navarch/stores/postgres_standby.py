@@ -13,6 +13,7 @@ from navarch.stores.postgres import (
     PostgresStore,
     commits_channel,
     load,
+    newest_format,
     read_state,
     stored_format,
 )
@@ -55,6 +56,11 @@ class PostgresStandby:
         self.known: Contents | None = None
         """What the database held a moment ago; None as long as it holds no fleet."""
 
+    @property
+    def revision(self) -> int:
+        """The newest revision that it has followed."""
+        return 0 if self.known is None else self.known[0].revision
+
     def close(self) -> None:
         """End the sessions."""
         self._session.close()
@@ -67,14 +73,17 @@ class PostgresStandby:
     def _round(self) -> PostgresStore | None:
         try:
             with self._address.errors(f"cannot follow {self._address.shown}"):
-                self._follow()
+                if not self._follow():
+                    return None
             with suppress(InUseError):
                 self._session.open(wait_s=0.0)
             if self._session.lost:
                 return None
             # The previous leader may have committed since.
             with self._address.errors(f"cannot follow {self._address.shown}"):
-                self._follow(wait_s=0.0)
+                if not self._follow(wait_s=0.0):
+                    self._session.close()
+                    return None
             store = PostgresStore.lead(
                 self._clock,
                 self._address,
@@ -101,21 +110,33 @@ class PostgresStandby:
         if connection is not None:
             connection.close()
 
-    def _follow(self, wait_s: float = LISTEN_S) -> None:
-        """Wait for commits, and apply those that were made."""
+    def _follow(self, wait_s: float = LISTEN_S) -> bool:
+        """Wait for commits, and apply those that were made; return whether this version may lead.
+
+        It must not lead, and cannot read, what a newer version has written.
+        """
         if self._connection is None:
             self._connection = self._address.connect(STANDBY)
         connection = self._connection
+        present = stored_format(connection)
+        if present > newest_format(self._empty.kinds):
+            self.known = None
+            for _ in connection.notifies(timeout=wait_s, stop_after=1):
+                pass
+            return False
         if self.known is None:
-            if stored_format(connection) == 0:
-                return
+            if present == 0:
+                return True
             channel = commits_channel(read_state(connection).cluster)
             # Before the fleet is read, so that no commit is missed.
             connection.execute(f'LISTEN "{channel}"'.encode())
             self.known = load(connection, self._empty)
         for _ in connection.notifies(timeout=wait_s, stop_after=1):
             pass
+        if stored_format(connection) != present:
+            return False  # It was migrated meanwhile: begin again.
         self._catch_up(connection, self.known)
+        return True
 
     def _catch_up(self, connection: Connection, known: Contents) -> None:
         fleet, cursors = known[0], dict(known[1])

@@ -59,6 +59,8 @@ class AgentCalls:
         link: str = "",
     ) -> None:
         """`link` names the listener, for the nodes that register at it."""
+        self.closing = False
+        """Whether this process leads no longer, so that nothing may be acknowledged."""
         self._metrics = metrics
         self._link = link
         self._agents = agents
@@ -142,8 +144,10 @@ class AgentCalls:
     async def _attach(
         self, messages: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[bytes]:
-        del context
         async for body in messages:
+            if self.closing:
+                text = "this server stops; connect again, and repeat what was not acknowledged"
+                await context.abort(grpc.StatusCode.UNAVAILABLE, text)
             await self._metrics.large.enter(len(body))
             yield (await self._answer(body)).SerializeToString()
 

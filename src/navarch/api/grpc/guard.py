@@ -1,7 +1,8 @@
 """Authentication, time limits and errors of every gRPC call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any, NoReturn, TypeAlias
 
@@ -11,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from navarch.api.auth import UNAUTHORIZED, Authenticator, Credentials, headers_in, identify
 from navarch.api.calls import GRPC, ApiMetrics
+from navarch.api.forward.origin import GRPC_METHOD, HEADER, Origin, Seal, StaleError
 from navarch.api.logins import TOO_MANY, FailedLogins
 from navarch.api.tls import grpc_certificate_of
 from navarch.core.access import Identity, act_as, acting_as, permitted
@@ -35,15 +37,28 @@ OPEN_SERVICES = ("/grpc.health.v1.Health/",)
 REFLECTION = "/grpc.reflection."
 """The services that describe the API, like /openapi.json."""
 ANSWER_WITHIN = timedelta(seconds=30)
+ANSWERED = ("navarch-answered", "1")
+"""The trailing metadata of a forwarded call that was carried out or refused by its receiver: an
+error without it may be one of the connection."""
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
     """Lets a handler run only for an authenticated caller who may make the call."""
 
     def __init__(
-        self, auth: Authenticator, operations: Mapping[str, str], logins: FailedLogins
+        self,
+        auth: Authenticator,
+        operations: Mapping[str, str],
+        logins: FailedLogins,
+        seal: Seal | None = None,
     ) -> None:
-        """`operations` are the operations of the calls, by their names on the wire."""
+        """`operations` are the operations of the calls, by their names on the wire.
+
+        `seal` recognizes what other replicas forward.
+        """
+        self._running = 0
+        self._ended = asyncio.Event()
+        self._seal = seal
         self._auth = auth
         self._operations = operations
         self._logins = logins
@@ -54,21 +69,60 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         method: str = handler_call_details.method
         if handler is None or method.startswith(OPEN_SERVICES):
             return handler
-        return _checking(handler, lambda context: self._check(method, context), self._identity_of)
 
-    def _identity_of(self, context: Context) -> Identity:
-        """Return the caller of a call, or raise UnauthenticatedError."""
-        credentials = Credentials(
-            headers=headers_of(context.invocation_metadata()),
-            certificate=grpc_certificate_of(context.auth_context()),
-        )
-        return identify(self._auth, credentials)
+        async def check(context: Context) -> tuple[Identity, Callable[[], Identity]]:
+            try:
+                origin = self._origin_of(method, context)
+            except StaleError as error:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+            if origin is not None:
+                # An error without it is one of the connection between the two replicas.
+                context.set_trailing_metadata((ANSWERED,))
+            identity = await self._check(method, context, origin)
+            return identity, lambda: self._identity_of(context, origin)
 
-    async def _check(self, method: str, context: Context) -> Identity:
+        return _checking(handler, check, self._counted)
+
+    async def ended(self) -> None:
+        """Return when no call with one reply is running."""
+        while self._running:
+            self._ended.clear()
+            await self._ended.wait()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._running += 1
         try:
-            identity = self._identity_of(context)
+            yield
+        finally:
+            self._running -= 1
+            self._ended.set()
+
+    def _origin_of(self, method: str, context: Context) -> Origin | None:
+        """Return the client from which a replica has received a call that it forwards.
+
+        Anyone can write the metadata, but only a replica can sign it.
+        """
+        given = context.invocation_metadata() or ()
+        shown = [value for name, value in given if name == HEADER.decode()]
+        if self._seal is None or len(shown) != 1:
+            return None
+        signed = shown[0] if isinstance(shown[0], bytes) else shown[0].encode()
+        return self._seal.read(GRPC_METHOD, method.encode(), signed)
+
+    def _identity_of(self, context: Context, origin: Origin | None) -> Identity:
+        """Return the caller of a call, or raise UnauthenticatedError."""
+        headers = dict(headers_of(context.invocation_metadata()))
+        headers.pop(HEADER, None)
+        # The certificate of a replica is never that of the client whose call it forwards.
+        own = grpc_certificate_of(context.auth_context()) if origin is None else origin.certificate
+        return identify(self._auth, Credentials(headers=headers, certificate=own))
+
+    async def _check(self, method: str, context: Context, origin: Origin | None) -> Identity:
+        try:
+            identity = self._identity_of(context, origin)
         except UnauthenticatedError:
-            await self._refuse_login(context)
+            await self._refuse_login(context, context.peer() if origin is None else origin.peer)
         operation = "read_openapi" if method.startswith(REFLECTION) else self._operations[method]
         try:
             with acting_as(identity):
@@ -77,10 +131,10 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             await context.abort(STATUSES[PERMISSION_DENIED.grpc], str(error))
         return identity
 
-    async def _refuse_login(self, context: Context) -> NoReturn:
+    async def _refuse_login(self, context: Context, peer: str) -> NoReturn:
         metadata = context.invocation_metadata() or ()
         has_credentials = any(name == "authorization" for name, _ in metadata)
-        if await self._logins.note(GRPC, context.peer(), wrong=has_credentials):
+        if await self._logins.note(GRPC, peer, wrong=has_credentials):
             await context.abort(STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
         await context.abort(grpc.StatusCode.UNAVAILABLE, TOO_MANY)
 
@@ -93,23 +147,31 @@ def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs 
     )
 
 
-Check: TypeAlias = Callable[[Context], Awaitable[Identity]]
+Check: TypeAlias = Callable[[Context], Awaitable[tuple[Identity, Callable[[], Identity]]]]
 
 
-def _checking(handler: Handler, check: Check, again: Callable[[Context], Identity]) -> Handler:
-    """Return a handler of the same shape that runs as the caller whom `check` returns."""
+def _checking(
+    handler: Handler, check: Check, counted: Callable[[], AbstractContextManager[None]]
+) -> Handler:
+    """Return a handler of the same shape that runs as the caller whom `check` returns.
+
+    `check` also returns what identifies the caller again, later in the call.
+    """
     inner: Any = (
         handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
     )
 
     async def answer(request: object, context: Context) -> object:
-        with acting_as(await check(context), lambda: again(context)):
-            return await inner(request, context)
+        with counted():
+            identity, again = await check(context)
+            with acting_as(identity, again):
+                return await inner(request, context)
 
     async def stream(request: object, context: Context) -> AsyncIterator[bytes]:
         # For the rest of the task, which serves this call only: a generator may be closed in
         # another context, where there is nothing to undo.
-        act_as(await check(context), lambda: again(context))
+        identity, again = await check(context)
+        act_as(identity, again)
         async for each in inner(request, context):
             yield each
 

@@ -22,6 +22,8 @@ from navarch.api.auth import (
 from navarch.api.calls import HTTP, ApiMetrics
 from navarch.api.connect.handler import PREFIX, ConnectHandler
 from navarch.api.connect.methods import ReferenceMethods
+from navarch.api.forward.origin import HEADER as FORWARDED
+from navarch.api.forward.origin import Origin, Seal, StaleError
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
 from navarch.api.http.direct import RememberedHead, remember_head
@@ -41,6 +43,7 @@ from navarch.api.http.exchange import (
     error_reply,
     read_body,
     send_reply,
+    target_of,
 )
 from navarch.api.http.fleet import fleet_routes
 from navarch.api.http.heartbeats import HeartbeatCall, HeartbeatCalls
@@ -67,6 +70,9 @@ PROBES = ("/healthz", "/readyz", "/metrics")
 BUNDLES = "/agent/"
 """The path of agent bundles. A new machine has no token that it could show, and each is public
 and known by its hash."""
+
+ORIGIN = "navarch.origin"
+"""The entry of a request's scope with its client, if another replica has forwarded it."""
 
 log = structlog.get_logger(__name__)
 
@@ -95,13 +101,14 @@ def build_http_app(
     bundle: Callable[[str], bytes | None] = lambda _: None,
     public_metrics: Callable[[], bool] = lambda: True,
     routes: Iterable[Route] = (),
+    seal: Seal | None = None,
 ) -> "HttpApp":
     """Return the ASGI application, with `routes` beside those of the fleet and of agents.
 
     `ready` returns what is not ready yet, or None. `metrics` returns the reply to a scrape, in
     slices. `desk` receives packed heartbeats; the caller runs it. `link` names the listener, for
     the nodes that register at it. `bundle` returns the agent bundle with a hash, `public_metrics`
-    whether a scrape needs no token.
+    whether a scrape needs no token. `seal` recognizes what other replicas forward.
     """
     calls = calls or ApiMetrics(clock, NoMetrics())
     all_routes = [
@@ -124,6 +131,7 @@ def build_http_app(
         public_metrics=public_metrics,
         limits=limits or HttpLimits(),
         calls=calls,
+        seal=seal,
     )
 
 
@@ -148,7 +156,9 @@ class HttpApp:
         public_metrics: Callable[[], bool],
         limits: HttpLimits,
         calls: ApiMetrics,
+        seal: Seal | None = None,
     ) -> None:
+        self._seal = seal
         self._calls = calls
         self._router = router
         self.routes = router.routes
@@ -176,6 +186,7 @@ class HttpApp:
             await _serve_lifespan(scope, receive, send)
             return
         try:
+            scope = self._with_origin(scope)
             if not requires_credentials(self._auth):
                 # The probes too: without a token the server listens on loopback only, where
                 # a kubelet that probes the pod's address cannot reach it anyway.
@@ -194,6 +205,26 @@ class HttpApp:
         if reply is not None:
             await send_reply(send, reply, head_only=scope["method"] == "HEAD")
 
+    def _with_origin(self, scope: Scope) -> Scope:
+        """Return the request with the client that a replica has received it from.
+
+        A header that no replica has signed is dropped: anyone can write it.
+        """
+        shown = [value for name, value in scope["headers"] if name == FORWARDED]
+        if not shown:
+            return scope
+        headers = [(name, value) for name, value in scope["headers"] if name != FORWARDED]
+        scope = {**scope, "headers": headers}
+        if self._seal is None or len(shown) > 1:
+            return scope
+        try:
+            found = self._seal.read(scope["method"].encode(), target_of(scope), shown[0])
+        except StaleError as error:
+            raise Refusal(503, UNAVAILABLE.name, str(error)) from error
+        if found is None:
+            return scope
+        return {**scope, "client": (found.peer, 0), ORIGIN: found}
+
     async def _slowed(self, error: UnauthenticatedError, scope: Scope) -> Exception:
         """Return what to answer to a failed login, once it may be answered."""
         address = _address(scope)
@@ -206,7 +237,9 @@ class HttpApp:
     def remember(self, data: bytes, scope: Scope) -> RememberedHead | None:
         """Return the head of the one request in `data` if it is a heartbeat, for `answer_again`."""
         call = self._heartbeats.find(scope)
-        if call is None or call.is_batch:
+        # What a replica has signed holds for one request, and for a short time.
+        is_forwarded = any(name == FORWARDED for name, _ in scope["headers"])
+        if call is None or call.is_batch or is_forwarded:
             return None
         try:
             return remember_head(data, scope, call, credentials_of(scope))
@@ -342,9 +375,13 @@ class HttpApp:
 
 def credentials_of(scope: Scope) -> Credentials:
     """Return what a request shows of its caller."""
+    origin: Origin | None = scope.get(ORIGIN)
     return Credentials(
         headers=headers_in(scope["headers"]),
-        certificate=certificate_of(scope.get(PEER_CERTIFICATE)),
+        # The certificate of a replica is never that of the client whose request it forwards.
+        certificate=(
+            certificate_of(scope.get(PEER_CERTIFICATE)) if origin is None else origin.certificate
+        ),
     )
 
 

@@ -214,6 +214,13 @@ _LOOPBACK = re.compile(
 )
 
 
+def target_of(scope: Scope) -> bytes:
+    """Return the target of a request: its path and query, as they were received."""
+    query: bytes = scope["query_string"]
+    path: bytes = scope["raw_path"]
+    return path + b"?" + query if query else path
+
+
 def check_host(scope: Scope) -> None:
     """Reject a request unless it has exactly one Host header, which names loopback."""
     hosts = [value for name, value in scope["headers"] if name == b"host"]

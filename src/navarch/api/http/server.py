@@ -16,9 +16,9 @@ import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from navarch.api.http.app import HttpApp
 from navarch.api.http.direct import RememberedHead, ReplyBytes
 from navarch.api.http.exchange import CLOSE, PEER_CERTIFICATE, Reply, Scope
+from navarch.api.http.front import HttpAnswers
 from navarch.api.logins import peer_name
 from navarch.core.limits import CONNECTIONS_PER_PEER
 from navarch.ports.clock import Clock
@@ -134,7 +134,7 @@ class HeartbeatProtocol(BoundedProtocol):
     does not read its replies.
     """
 
-    _app: HttpApp
+    _app: HttpAnswers
     _replies: ReplyBytes
     _head: RememberedHead | None = None
     _begun = 0
@@ -202,7 +202,7 @@ class HttpServer:
     def __init__(
         self,
         clock: Clock,
-        app: HttpApp,
+        app: HttpAnswers,
         *,
         listener: socket.socket,
         heartbeat_interval: timedelta,
@@ -275,7 +275,7 @@ class HttpServer:
 
 
 def protocol_of(
-    app: HttpApp, kind: type[HeartbeatProtocol] = HeartbeatProtocol
+    app: HttpAnswers, kind: type[HeartbeatProtocol] = HeartbeatProtocol
 ) -> type[HeartbeatProtocol]:
     """Return the protocol of the connections to one application."""
     return type("Connection", (kind,), {"_app": app, "_replies": ReplyBytes()})

@@ -1,0 +1,1 @@
+"""A replica that does not lead: it forwards what it receives to the leader."""
