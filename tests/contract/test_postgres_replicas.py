@@ -73,7 +73,7 @@ def until(table: PostgresReplicas, own: Replica, leader: str | None) -> None:
         assert view is not None
         if (view.leader.id if view.leader else None) == leader:
             return
-    raise AssertionError(view)
+    raise AssertionError(f"{leader} does not lead")
 
 
 def test_nothing_is_registered_before_there_is_a_fleet(database: Database) -> None:

@@ -25,6 +25,10 @@ class ReplicaSite:
 
     def start(self, *options: str) -> FleetProcess:
         """Start a replica, and return when it leads or follows."""
+        return self.wait(self.begin(*options))
+
+    def begin(self, *options: str) -> FleetProcess:
+        """Start a replica."""
         server = FleetProcess(
             self.folder,
             config=self.config,
@@ -44,7 +48,12 @@ class ReplicaSite:
                 stderr=log,
                 env=server._environment(),
             )
+        return server
+
+    def wait(self, server: FleetProcess) -> FleetProcess:
+        """Return when a replica leads or follows."""
         deadline = time.monotonic() + 60
+        assert server.process is not None
         while not (LEADS in server.log.read_text() or FOLLOWS in server.log.read_text()):
             assert server.process.poll() is None, server.log.read_text()
             assert time.monotonic() < deadline, server.log.read_text()

@@ -18,7 +18,7 @@ from navarch.cli.commands import Command
 from navarch.cli.credentials import Credentials, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import CommandError
-from navarch.cli.render.fleet_health import render_store
+from navarch.cli.render.fleet_health import SILENT, render_store
 from navarch.cli.session import Session, with_session
 from navarch.core.access_token import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
 from navarch.core.errors import InvalidError, NavarchError
@@ -283,6 +283,9 @@ def _check_store(store: StoreStatus) -> DoctorFinding:
     if store.answers_in > SLOW_STORE:
         remedy = "every decision waits for it; check its disk, its load and the network"
         return DoctorFinding("store", NOTE, f"{text}, which is slow", remedy)
+    if any(each.silent_for >= SILENT for each in store.replicas):
+        remedy = "a silent replica is paused or cut off from the database; restart it, or end it"
+        return DoctorFinding("store", NOTE, text, remedy)
     return DoctorFinding("store", FINE, text)
 
 

@@ -180,6 +180,20 @@ class FailingController:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStatus:
+    """A server that answers requests, on the same database as the others."""
+
+    address: str
+    """The address at which other replicas reach it."""
+    version: str
+    leads: bool
+    behind: int
+    """The commits that it has not followed yet."""
+    silent_for: timedelta
+    """How long ago it reported to the database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
     """What holds the fleet."""
 
@@ -192,6 +206,7 @@ class StoreStatus:
     """How long it took to return its size."""
     standbys: tuple[int, ...] = ()
     """The servers on standby that follow it: how many revisions each is behind."""
+    replicas: tuple[ReplicaStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,8 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     standbys: Sequence[int] = ()
     """The servers on standby that follow it: how many revisions each is behind."""
+    replicas: Sequence[Replica] = ()
+    """The servers that answer requests, the leader included."""
 
 
 class Store(Protocol):

@@ -62,12 +62,13 @@ from navarch.ports.api import (
     PoolSpec,
     PoolView,
     Query,
+    ReplicaStatus,
     StoreStatus,
     Update,
     Why,
 )
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.store import Store
+from navarch.ports.store import Replica, Store
 from navarch.service.offers import Closed, cost_report, filter_offers, plan_capacity
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, natural, page_of
 from navarch.service.quotas import TeamQuotas
@@ -218,6 +219,16 @@ class FleetService:
             bytes=info.bytes,
             answers_in=timedelta(seconds=self._clock.monotonic() - began),
             standbys=tuple(info.standbys),
+            replicas=tuple(self._replica(each) for each in info.replicas),
+        )
+
+    def _replica(self, found: Replica) -> ReplicaStatus:
+        return ReplicaStatus(
+            address=found.http,
+            version=found.version,
+            leads=found.term == self._store.term,
+            behind=max(self._store.fleet().revision - found.revision, 0),
+            silent_for=timedelta(seconds=found.silent_s),
         )
 
     async def list_nodes(self, query: Query) -> Page[NodeView]:

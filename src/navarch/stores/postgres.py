@@ -18,7 +18,7 @@ from navarch.core.instance import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 from navarch.ports.clock import Clock, Entropy, Offload
-from navarch.ports.store import PRUNED_AT_ONCE, Committed, StoreInfo
+from navarch.ports.store import PRUNED_AT_ONCE, Committed, Replica, StoreInfo
 from navarch.stores.commit_queue import CommitQueue
 from navarch.stores.postgres_connection import (
     HOLD_EVERY_S,
@@ -399,13 +399,16 @@ class PostgresStore:
         return await self._reads.inventories(nodes)
 
     async def info(self) -> StoreInfo:
-        """Return the size of the tables, and the servers on standby."""
-        size, standbys = await self._offload.run(partial(self._reads.session.run, _measured))
+        """Return the size of the tables, and the servers that use them."""
+        size, standbys, replicas = await self._offload.run(
+            partial(self._reads.session.run, _measured)
+        )
         return StoreInfo(
             kind="PostgreSQL",
             place=self.address.shown,
             bytes=size,
             standbys=[max(self.fleet().revision - each, 0) for each in standbys],
+            replicas=replicas,
         )
 
     async def _write_batch(self, changes: Sequence[Change], revision: int) -> None:
@@ -595,8 +598,8 @@ def _read(connection: Connection, kind: Kind) -> dict[str, Any]:
     return {key: decoder.decode(body) for key, body in connection.execute(query.encode())}
 
 
-def _measured(connection: Connection) -> tuple[int, list[int]]:
-    """Return the bytes of all tables, and the revision of each server on standby."""
+def _measured(connection: Connection) -> tuple[int, list[int], list[Replica]]:
+    """Return the bytes of all tables, the revision of each server on standby, and the replicas."""
     row = connection.execute(
         "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
         "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
@@ -605,7 +608,23 @@ def _measured(connection: Connection) -> tuple[int, list[int]]:
     names = connection.execute(
         "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
     ).fetchall()
-    return row[0], sorted(int(x[1]) for (name,) in names if (x := _STANDBY.fullmatch(name or "")))
+    standbys = sorted(int(x[1]) for (name,) in names if (x := _STANDBY.fullmatch(name or "")))
+    return row[0], standbys, read_replicas(connection)
+
+
+def read_replicas(connection: Connection) -> list[Replica]:
+    """Return what the replicas have reported, the oldest first."""
+    found = connection.execute("SELECT to_regclass('replicas') IS NOT NULL").fetchone()
+    if found is None or not found[0]:
+        return []
+    rows = connection.execute(
+        "SELECT id, http, grpc, version, started, "
+        "greatest(extract(epoch FROM clock_timestamp() - seen)::float8, 0), "
+        "revision, term, certificate FROM replicas ORDER BY started, id"
+    ).fetchall()
+    names = ("id", "http", "grpc", "version", "started", "silent_s")
+    more = ("revision", "term", "certificate")
+    return [Replica(**dict(zip((*names, *more), each, strict=True))) for each in rows]
 
 
 _STANDBY = re.compile(rf"navarch {STANDBY} at (\d+)")

@@ -10,7 +10,7 @@ import psycopg
 from navarch.core.errors import StoreAwayError
 from navarch.ports.clock import Clock
 from navarch.ports.store import Replica, ReplicaView
-from navarch.stores.postgres import read_state, stored_format
+from navarch.stores.postgres import read_replicas, read_state, stored_format
 from navarch.stores.postgres_connection import Connection, PostgresAddress
 
 BEAT_S = 1.0
@@ -37,14 +37,6 @@ VALUES (%(id)s, %(http)s, %(grpc)s, %(version)s, %(started)s, clock_timestamp(),
 ON CONFLICT (id) DO UPDATE SET http = excluded.http, grpc = excluded.grpc,
     seen = excluded.seen, revision = excluded.revision, term = excluded.term,
     certificate = excluded.certificate
-"""
-_COLUMNS = (
-    *("id", "http", "grpc", "version", "started", "silent_s", "revision", "term", "certificate"),
-)
-_READ = """
-SELECT id, http, grpc, version, started,
-    greatest(extract(epoch FROM clock_timestamp() - seen)::float8, 0), revision, term, certificate
-FROM replicas ORDER BY started, id
 """
 
 
@@ -144,14 +136,10 @@ class PostgresReplicas:
 
     def _read(self, connection: Connection) -> ReplicaView:
         row = read_state(connection)
-        replicas = [
-            Replica(**dict(zip(_COLUMNS, each, strict=True)))
-            for each in connection.execute(_READ).fetchall()
-        ]
         return ReplicaView(
             term=row.term,
             format=stored_format(connection),
-            replicas=replicas,
+            replicas=read_replicas(connection),
         )
 
 

@@ -1,8 +1,9 @@
 """The fleet on one screen, its health, and the health of one node."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from navarch.cli.printing import one_line
 from navarch.cli.render.events import render_events, render_incidents, render_recent
@@ -26,7 +27,14 @@ from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.instance import Gpu, GpuMetrics
 from navarch.core.records import evolve
-from navarch.ports.api import FailingController, FleetStatus, NodeDetail, PoolView, StoreStatus
+from navarch.ports.api import (
+    FailingController,
+    FleetStatus,
+    NodeDetail,
+    PoolView,
+    ReplicaStatus,
+    StoreStatus,
+)
 from navarch.ports.fleet_health import (
     FailureRate,
     FleetHealth,
@@ -34,6 +42,9 @@ from navarch.ports.fleet_health import (
     LemonView,
     PoolHealth,
 )
+
+SILENT = timedelta(seconds=10)
+"""A replica reports to the database every second."""
 
 POOLS: list[Column[PoolHealth]] = [
     Column("Pool", lambda pool: (pool.pool or "(none)") + (" (dry run)" if pool.dry_run else "")),
@@ -249,11 +260,32 @@ def render_store(store: StoreStatus) -> str:
     if store.bytes:
         words.append(f"{store.bytes / 1e6:.1f} MB")
     words.append(f"answers in {store.answers_in.total_seconds() * 1e3:.0f} ms")
-    if store.standbys:
+    if store.replicas:
+        words.append(_replicas(store.replicas))
+    elif store.standbys:
         behind = max(store.standbys)
         lag = f", {count(behind, 'revision')} behind" if behind else ""
         words.append(f"{count(len(store.standbys), 'server')} on standby{lag}")
     return ", ".join(words)
+
+
+def _replicas(replicas: Sequence[ReplicaStatus]) -> str:
+    """Return how many servers answer, which one leads, and what is wrong with the others."""
+    shown = (
+        f"{printable(each.address)} {', '.join(_replica_facts(each, replicas))}"
+        for each in replicas
+    )
+    return f"{count(len(replicas), 'replica')}: {'; '.join(shown)}"
+
+
+def _replica_facts(replica: ReplicaStatus, among: Sequence[ReplicaStatus]) -> Iterator[str]:
+    yield "leads" if replica.leads else "follows"
+    if replica.behind and not replica.leads:
+        yield f"{count(replica.behind, 'revision')} behind"
+    if replica.silent_for >= SILENT:
+        yield f"silent for {replica.silent_for.total_seconds():.0f} s"
+    if len({each.version for each in among}) > 1:
+        yield f"version {printable(replica.version)}"
 
 
 def _verdict(status: FleetStatus, canvas: Canvas) -> list[str]:

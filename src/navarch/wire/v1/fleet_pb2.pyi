@@ -770,18 +770,34 @@ class FleetStatus(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[int] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ..., nodes_by_status: _Optional[_Mapping[str, int]] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., recent: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ..., nodes_by_health: _Optional[_Mapping[str, int]] = ..., open_incidents: _Optional[int] = ..., incidents: _Optional[_Iterable[_Union[Incident, _Mapping]]] = ..., failing: _Optional[_Iterable[_Union[FailingController, _Mapping]]] = ..., store: _Optional[_Union[StoreStatus, _Mapping]] = ...) -> None: ...
 
 class StoreStatus(_message.Message):
-    __slots__ = ("kind", "place", "bytes", "answers_in", "standbys")
+    __slots__ = ("kind", "place", "bytes", "answers_in", "standbys", "replicas")
     KIND_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_IN_FIELD_NUMBER: _ClassVar[int]
     STANDBYS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     kind: str
     place: str
     bytes: int
     answers_in: _duration_pb2.Duration
     standbys: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, kind: _Optional[str] = ..., place: _Optional[str] = ..., bytes: _Optional[int] = ..., answers_in: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., standbys: _Optional[_Iterable[int]] = ...) -> None: ...
+    replicas: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
+    def __init__(self, kind: _Optional[str] = ..., place: _Optional[str] = ..., bytes: _Optional[int] = ..., answers_in: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., standbys: _Optional[_Iterable[int]] = ..., replicas: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ...) -> None: ...
+
+class ReplicaStatus(_message.Message):
+    __slots__ = ("address", "version", "leads", "behind", "silent_for")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LEADS_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FOR_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    version: str
+    leads: bool
+    behind: int
+    silent_for: _duration_pb2.Duration
+    def __init__(self, address: _Optional[str] = ..., version: _Optional[str] = ..., leads: _Optional[bool] = ..., behind: _Optional[int] = ..., silent_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("pool", "provider", "region", "status", "health", "state", "labels", "include_gone", "order_by", "page_size", "page_token")
