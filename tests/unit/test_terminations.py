@@ -2,8 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 
-from navarch.control.nodes.termination import TerminationController
+from navarch.control.nodes.termination import (
+    LISTED_WITHIN,
+    LOOK_AGAIN,
+    TerminationController,
+)
 from navarch.control.providers.guard import GuardedProvider, Providers
 from navarch.control.providers.inventory import PendingObservations
 from navarch.control.runtime.operations import OperationRunner
@@ -63,7 +68,7 @@ def play(
     async def story() -> tuple[PendingObservations, Cloud]:
         clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
         await store.commit(Change(pools=[a_pool()], nodes=[node]), based_on=0)
-        evidence = PendingObservations(started_at=NOW)
+        evidence = PendingObservations(started_at=LEAVING.since)
         cloud = Cloud(store, meanwhile, error)
         providers = Providers([GuardedProvider(cloud)])
         async with asyncio.TaskGroup() as tasks:
@@ -90,6 +95,36 @@ def test_a_termination_that_failed_does_not_count_as_done() -> None:
 
 def test_a_machine_that_the_cloud_no_longer_finds_counts_as_terminated() -> None:
     assert list(terminate_node(LEAVING, InstanceNotFoundError("gone")).stopped_at) == [NAME]
+
+
+def test_a_machine_that_an_earlier_process_may_have_ended_is_listed_first() -> None:
+    async def story() -> None:
+        clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        leaving = evolve(LEAVING, since=clock.now() - timedelta(seconds=1))
+        await store.commit(Change(pools=[a_pool()], nodes=[leaving]), based_on=0)
+        cloud, observed = Cloud(store, LEAVING), PendingObservations(started_at=clock.now())
+        async with asyncio.TaskGroup() as tasks:
+            operations = OperationRunner(clock, SeededEntropy("1"), tasks, strict=True)
+            controller = TerminationController(
+                clock, store, Providers([GuardedProvider(cloud)]), operations, observed
+            )
+            driver = ControllerDriver(clock, store, controller)
+            await driver.reconcile()
+            await clock.sleep(LOOK_AGAIN.total_seconds())
+            await driver.reconcile()
+            assert not cloud.asked
+            if is_listed:
+                observed.listed_at[H100.provider] = clock.now()
+                await clock.sleep(LOOK_AGAIN.total_seconds())
+            else:
+                await clock.sleep(LISTED_WITHIN.total_seconds())
+            await driver.reconcile()
+            await clock.sleep(0.001)
+            assert cloud.asked == [LEAVING.instance], "it is not forgotten without a listing either"
+
+    for is_listed in (True, False):
+        with asyncio.Runner(loop_factory=SimLoop) as runner:
+            runner.run(story())
 
 
 def test_only_terminating_nodes_lose_their_machine() -> None:

@@ -17,6 +17,11 @@ from navarch.ports.store import Store
 REPEAT_AFTER = timedelta(minutes=1)
 """How long a machine may take to disappear before the call is repeated."""
 
+LISTED_WITHIN = timedelta(seconds=30)
+"""How long a machine that an earlier process may have ended waits for a listing that shows it."""
+
+LOOK_AGAIN = timedelta(seconds=1)
+
 
 class TerminationController(NodeController):
     """Never gives up on a machine that must go. Only a listing proves that it is gone."""
@@ -53,6 +58,11 @@ class TerminationController(NodeController):
         assert launch is not None, node.id
         assert launch.instance is not None, node.id
         provider, instance = launch.offering.provider, launch.instance
+        started_at = self._observations.started_at
+        inherited = node.since < started_at and now < started_at + LISTED_WITHIN
+        if inherited and provider not in self._observations.listed_at:
+            # The previous process may have made the call: then the first listing shows the end.
+            return now + LOOK_AGAIN
         call = partial(self._terminate, node.id, provider, instance)
         return self.start(node.id, key, call, system=provider)
 
