@@ -17,6 +17,11 @@ CONVERGED_S = 60.0
 read every ten seconds, and what it does not show is believed after some more."""
 
 
+IN_FLIGHT_S = 1.0
+"""Within this time two processes may both end a machine: the call of the old leader was on its way
+when the new one listed the machines."""
+
+
 class WriteKind(StrEnum):
     """What a write changes."""
 
@@ -208,15 +213,18 @@ def double_launches(records: Records) -> Iterator[str]:
 
 
 def double_terminations(records: Records) -> Iterator[str]:
-    """Yield the machines that one process ended twice although the cloud had responded."""
-    answered: Counter[tuple[str, str]] = Counter()
+    """Yield the machines that were ended again although the cloud had responded a while ago."""
+    answered: dict[str, Ec2Effect] = {}
     for each in records.effects:
         if each.action != "TerminateInstances":
             continue
         for machine in each.machines:
-            if answered[machine, each.caller]:
-                yield f"{each.caller} ended {machine} again"
-            answered[machine, each.caller] += each.delivered
+            before = answered.get(machine)
+            if before is not None and each.at > before.at + IN_FLIGHT_S:
+                later = each.at - before.at
+                yield f"{each.caller} ended {machine} {later:.1f} s after {before.caller}"
+            if each.delivered:
+                answered.setdefault(machine, each)
 
 
 def sound_nodes_lost(records: Records) -> Iterator[str]:

@@ -65,9 +65,9 @@ def launch(node: str, machine: str) -> Ec2Effect:
     return Ec2Effect(at=0.0, action="RunInstances", caller="a-1", tags=tags, machines=[machine])
 
 
-def end(machine: str, *, caller: str = "a-1", delivered: bool = True) -> Ec2Effect:
+def end(machine: str, *, at: float = 1.0, caller: str = "a-1", delivered: bool = True) -> Ec2Effect:
     return Ec2Effect(
-        at=1.0,
+        at=at,
         action="TerminateInstances",
         caller=caller,
         machines=[machine],
@@ -123,7 +123,11 @@ def test_a_schedule_in_which_nothing_was_lost_has_no_violations() -> None:
         ),
         ("double_launches", {"effects": [*sound().effects, launch("training-0", "i-9")]}),
         ("double_launches", {"effects": [*sound().effects, launch("training-9", "i-9")]}),
-        ("double_terminations", {"effects": [*sound().effects, end("i-2")]}),
+        ("double_terminations", {"effects": [*sound().effects, end("i-2", at=5.0)]}),
+        (
+            "double_terminations",
+            {"effects": [*sound().effects, end("i-2", at=5.0, caller="b-1")]},
+        ),
         ("sound_nodes_lost", {"effects": [*sound().effects, end("i-1")]}),
         (
             "sound_nodes_lost",
@@ -172,10 +176,10 @@ def test_a_node_that_failed_or_was_retired_may_be_ended_and_replaced() -> None:
     }
 
 
-def test_another_process_or_one_without_a_response_may_end_a_machine_again() -> None:
+def test_a_machine_may_be_ended_again_if_the_first_call_was_lost_or_is_in_flight() -> None:
     effects = sound().effects[:-1]
-    for first in (end("i-2", delivered=False), end("i-2", caller="b-1")):
-        again = replace(sound(), effects=[*effects, first, end("i-2")])
+    for first in (end("i-2", delivered=False), end("i-2", at=4.5, caller="b-1")):
+        again = replace(sound(), effects=[*effects, first, end("i-2", at=5.0)])
         assert violations(again) == {}
         assert repeated_terminations(again.effects) == 1
 
