@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
+import pytest
+
 from navarch.control.nodes.termination import (
     LISTED_WITHIN,
     LOOK_AGAIN,
@@ -97,7 +99,10 @@ def test_a_machine_that_the_cloud_no_longer_finds_counts_as_terminated() -> None
     assert list(terminate_node(LEAVING, InstanceNotFoundError("gone")).stopped_at) == [NAME]
 
 
-def test_a_machine_that_an_earlier_process_may_have_ended_is_listed_first() -> None:
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_machine_that_an_earlier_process_may_have_ended_is_listed_first(
+    *, is_listed: bool
+) -> None:
     async def story() -> None:
         clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
         leaving = evolve(LEAVING, since=clock.now() - timedelta(seconds=1))
@@ -122,9 +127,8 @@ def test_a_machine_that_an_earlier_process_may_have_ended_is_listed_first() -> N
             await clock.sleep(0.001)
             assert cloud.asked == [LEAVING.instance], "it is not forgotten without a listing either"
 
-    for is_listed in (True, False):
-        with asyncio.Runner(loop_factory=SimLoop) as runner:
-            runner.run(story())
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(story())
 
 
 def test_only_terminating_nodes_lose_their_machine() -> None:
