@@ -34,8 +34,11 @@ def confirm_termination(session: Session, names: Sequence[NodeId]) -> None:
 
 
 def _ask(nodes: Sequence[NodeView], question: str) -> None:
-    """Ask only if the command would terminate a machine that is not leaving already."""
-    staying = [node for node in nodes if node.retiring is None]
+    """Ask only if the command would terminate a machine that is not leaving already.
+
+    Machines without a provider registered themselves, and the server refuses to terminate them.
+    """
+    staying = [node for node in nodes if node.retiring is None and node.provider]
     if not staying:
         return
     for node in staying[:NAMES_MAX]:

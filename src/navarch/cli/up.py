@@ -18,7 +18,7 @@ from navarch.cli.watch import explain_interrupt, wait_until_gone, wait_until_up
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName
 from navarch.core.machine_setup import MachineSetup
-from navarch.ports.api import Capacity, FleetApi, PoolView, Query
+from navarch.ports.api import STILL_CONFIGURED, Capacity, FleetApi, PoolView, Query
 
 
 @click.command("up", cls=Command)
@@ -90,12 +90,13 @@ def up(
 async def _up_and_wait(
     session: Session, api: FleetApi, capacity: Capacity, limit: timedelta
 ) -> PoolView:
+    name = capacity.name
+    before = await _pool_if_any(api, name)
     requested = await api.up(capacity)
     echo(_describe_request(requested), err=True)
-    name = capacity.name
     with explain_interrupt(
         f"No longer waiting. The server still brings up pool {name}. "
-        f"See how far it is: navarch status. Undo it: navarch down {name}"
+        f"See how far it is: navarch status{_undo(before, requested, capacity.gpu_type)}"
     ):
         pool = await wait_until_up(session, api, name, within=limit)
     if pool is not None:
@@ -106,6 +107,27 @@ async def _up_and_wait(
         f"{name} has {short.serving} of {count(short.size, 'node')} after "
         f"{exact_duration(limit)}{reason}. It keeps trying. See why: navarch why {name}"
     )
+
+
+async def _pool_if_any(api: FleetApi, name: PoolName) -> PoolView | None:
+    try:
+        return await api.get_pool(name)
+    except NotFoundError:
+        return None
+
+
+def _undo(before: PoolView | None, requested: PoolView, gpu_type: str) -> str:
+    """Return how to undo a request. The nodes that the pool had before it stay."""
+    name = requested.spec.name
+    if before is None:
+        return f". Undo it: navarch down {name}"
+    if before.size == requested.size:
+        return ""
+    if before.size == 0:
+        possible = requested.spec.nodes_min == 0
+        return f". Undo it: navarch pool scale {name} 0" if possible else ""
+    gpus = before.size * before.spec.offerings[0].gpus
+    return f". Undo it: navarch up --gpus {gpus} --type {gpu_type} --name {name}"
 
 
 def _describe_request(pool: PoolView) -> str:
@@ -160,6 +182,8 @@ def down(
     else:
         gone = session.call(lambda api: start_deleting(api, pool, reason))
         text = f"Pool {name} is being deleted"
+    if gone.note == STILL_CONFIGURED:
+        text += f". {STILL_CONFIGURED.capitalize()}"
     session.show(gone, lambda _: text)
 
 

@@ -157,6 +157,13 @@ class PoolView:
     """Why purchases or automatic actions wait, and for what; empty if none do."""
 
 
+STILL_CONFIGURED = (
+    "the configuration file still has this pool, and a restart of the server creates it again; "
+    "remove it there as well"
+)
+"""The note of a pool of the file that has been deleted over the API."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingController:
     """A controller with a last round that failed, or an extension with a last call that did.

@@ -49,6 +49,7 @@ from navarch.fleet.boot_times import AS_CONFIGURED, BootWatch
 from navarch.fleet.verdicts import overridden
 from navarch.ports.api import (
     PAGE_SIZE_MAX,
+    STILL_CONFIGURED,
     Capacity,
     CostBy,
     CostReport,
@@ -398,7 +399,10 @@ class FleetService:
         """Drain and terminate every node of a pool, then delete the pool."""
         fleet = self._store.fleet()
         after = evolve(_pool(fleet, pool), deleted=True, nodes_wanted=None)
-        return await self._commit_pool(fleet, after, "pool.deleted", reason)
+        view = await self._commit_pool(fleet, after, "pool.deleted", reason)
+        if not self._is_configured(pool):
+            return view
+        return replace(view, note=STILL_CONFIGURED)
 
     async def up(self, capacity: Capacity) -> PoolView:
         """Create a pool with that many GPUs, or adjust the pool of that name."""

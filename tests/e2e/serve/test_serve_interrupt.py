@@ -80,3 +80,21 @@ def test_a_terminal_is_asked_before_machines_are_terminated(server: FleetProcess
         assert server.ask(lambda api: api.get_pool(PoolName("demo"))).size == 2
     finally:
         server.stop()
+
+
+def test_an_interrupted_growth_is_undone_without_the_loss_of_the_nodes_before_it(
+    server: FleetProcess,
+) -> None:
+    server.start()
+    try:
+        up = ("up", "--type=h100", "--name=demo")
+        assert server.navarch(*up, "--gpus=8").returncode == 0
+        _, text = interrupted(server, *up, "--gpus=24", "--wait", when="demo-2")
+        undo = "navarch up --gpus 8 --type h100 --name demo"
+        assert text.endswith(f"Undo it: {undo}")
+        assert server.navarch(*undo.split()[1:]).returncode == 0
+        assert server.ask(lambda api: api.get_pool(PoolName("demo"))).size == 1
+        _, text = interrupted(server, *up, "--gpus=8", "--wait", when="demo-0")
+        assert text.endswith("See how far it is: navarch status")
+    finally:
+        server.stop()

@@ -209,3 +209,15 @@ def test_a_pool_that_names_what_no_provider_has_is_refused_and_not_created(
     assert refusal in refused.stderr
     assert not server.ask(lambda api: api.list_pools())
     assert server.navarch(*known.split()).returncode == 0
+
+
+@pytest.mark.parametrize("wait", ["--wait", "--no-wait"])
+def test_a_pool_of_the_file_that_is_deleted_comes_with_a_warning(serve: Start, wait: str) -> None:
+    server = serve(CONFIG.replace("BAD", "0"))
+    deleted = server.navarch("down", "training", "-y", wait)
+    assert deleted.returncode == 0, deleted.stderr
+    text = " ".join(deleted.stdout.split())
+    assert "The configuration file still has this pool, and a restart" in text
+    up = server.navarch("up", "--gpus=8", "--type=h100", "--name=other")
+    assert up.returncode == 0, up.stderr
+    assert "configuration file" not in server.navarch("down", "other", "-y", wait).stdout

@@ -13,7 +13,9 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Phase
 from navarch.core.records import evolve
 from navarch.sim.kernel.loop import EPOCH
+from navarch.testing.worlds import a_node
 
+HOST = evolve(a_node("rack-7"), pool=None, launch=None)
 LINE = "demo-0: h100-8x at sim in r1, active, healthy"
 SUM = "This drains and terminates 2 nodes with 16 GPUs, $196.64/h."
 
@@ -91,3 +93,11 @@ def test_a_machine_without_a_known_price_is_named() -> None:
 
     total = "2 nodes with 16 GPUs, $98.32/h, and 1 machine at an unknown price."
     assert f"This drains and terminates {total}" in refused.stderr
+
+
+def test_a_self_registered_node_is_refused_without_a_question() -> None:
+    with running_fleet(before=Change(nodes=[HOST])) as fleet:
+        refused = typed(fleet, "terminate rack-7", "y\n")
+        assert "This drains" not in refused.stderr
+        assert "node rack-7 was not bought by Navarch" in refused.stderr
+        assert refused.exit_code == 4
