@@ -109,6 +109,11 @@ def typing_terminal(environment: Mapping[str, str], folder: Path) -> Iterator[Ty
         terminal.wait_for(PROMPT)
         yield terminal
     finally:
+        running = os.tcgetpgrp(end)
+        if running not in (0, shell.pid):
+            # `navarch serve` takes the end of its terminal, SIGHUP, for a request to reload.
+            with suppress(ProcessLookupError):
+                os.killpg(running, signal.SIGTERM)
         shell.send_signal(signal.SIGHUP)  # Bash passes it on to what it runs.
         try:
             shell.wait(timeout=20)
