@@ -22,7 +22,7 @@ from navarch.core.ids import (
 )
 from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.job import Job, JobState, Reservation
-from navarch.core.node import DRIVER, Node, Phase, Retirement, Trait
+from navarch.core.node import DRIVER, Node, Phase, Retirement, Silence, Trait
 from navarch.core.ownership import Cluster
 from navarch.core.records import evolve
 from navarch.core.recovery import (
@@ -85,6 +85,7 @@ def nodes(draw: st.DrawFn) -> Node:
         cordoned=draw(st.sampled_from([None, "by hand", f"{SWAPPED}slow"])),
         labels=draw(st.sampled_from([{}, {"rack": "r1"}, {"rack": "r2", "nvlink_domain": "nv-1"}])),
         traits=draw(traits()),
+        past_silences=draw(st.sampled_from([(), (Silence(since=MOMENTS[0], until=NOW),)])),
         recovery=draw(st.sampled_from([None, RecoveryId("r-0")])),
         acted_at=draw(st.sampled_from([None, *MOMENTS])),
         held=draw(st.sampled_from([None, HELD])),

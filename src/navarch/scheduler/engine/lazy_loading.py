@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 ROOMY_FROM: Final = 16
 """If more than this many times the requested GPUs are idle, few nodes will be needed one by one."""
 
-_node = attrgetter("node")
+_node, _request = attrgetter("node"), attrgetter("request")
 
 
 class LazyLoader:
@@ -44,12 +45,12 @@ class LazyLoader:
         others: list[PodSet] = []
         row_of = self._state.nodes.rows
         self._state.jobs.enter = self._enter
-        for spec in self._state.jobs.steady:
-            (only,) = spec.tasks
-            assert only.node is not None, f"{only.uid} has a node"
-            rows.append(row_of[only.node])
-            needs.append(need_of(only.request))
-            counts.append(1)
+        steady = [spec.tasks[0] for spec in self._state.jobs.steady]
+        rows += [row_of[task.node] for task in steady if task.node is not None]
+        assert len(rows) == len(steady), "each steady task has a node"
+        for request, equal in groupby(map(_request, steady)):
+            needs.append(need_of(request))
+            counts.append(sum(1 for _ in equal))
         for job in self._state.jobs.others:
             for pod_set in job.pod_sets.values():
                 if pod_set.untouched(~ACTIVE_USED_MASK):
