@@ -1,8 +1,9 @@
 """`navarch serve` that notes long turns of its event loop: `python -m bench.attack_server FILE`.
 
-Each turn that takes more than `NOTED_MS` of CPU time of its thread appends a line to the file: the
-milliseconds, and where the thread was when it had taken `LOOK_MS`. CPU time is the same on a busy
-machine, where a delay also holds what other processes take.
+Each turn that takes more than `NOTED_MS` appends a line to the file: the milliseconds of CPU time
+of its thread, those of the whole process, those that passed, and where the thread was when it had
+taken `LOOK_MS`. CPU time is the same on a busy machine, where a delay also holds what other
+processes take. What other threads of the process take may have kept the loop from the interpreter.
 """
 
 import asyncio
@@ -38,12 +39,14 @@ class Slices:
         threading.Thread(target=self._look, daemon=True).start()
         while True:
             self._began_s = self._now_s()
+            began = (self._began_s, time.process_time(), time.monotonic() + TICK_S)
             await asyncio.sleep(TICK_S)
-            spent_ms = 1000 * (self._now_s() - self._began_s)
-            if spent_ms > NOTED_MS:
+            ended = (self._now_s(), time.process_time(), time.monotonic())
+            spent = [1000 * (after - before) for before, after in zip(began, ended, strict=True)]
+            if spent[2] > NOTED_MS:
                 place = self._seen.pop(self._began_s, "")
                 with self._file.open("a") as file:
-                    file.write(f"{spent_ms:.1f} {place}\n")
+                    file.write(" ".join(f"{ms:.1f}" for ms in spent) + f" {place}\n")
 
     def _look(self) -> None:
         """Note the place of a thread that has run for long without a turn of the loop."""

@@ -1,13 +1,14 @@
 """`type: fake`: a simulated cloud; its machines run the real agent over real HTTP."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import structlog
 
 from navarch.agent.agent import Agent
@@ -15,6 +16,7 @@ from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
 from navarch.agent.transport import LINKS, LinkFactory, http_link, open_link
+from navarch.app.fake_list import MachineList
 from navarch.config.provider import SIMULATED_GPU_HOUR, FakeConfig
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health
@@ -27,7 +29,6 @@ from navarch.http.tls import MakeContext
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.clock import Clock, Entropy, Offload
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
-from navarch.stores.evidence import read_whole, write_whole
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +98,7 @@ class FakeMachines:
         self._extra_checks = tuple(extra_checks)
         self._lives: dict[InstanceId, _Life] = {}
         self._boots: dict[InstanceId, int] = {}
+        self._list = MachineList(directory)
         self.cloud = SimulatedCloud(
             clock,
             entropy,
@@ -118,23 +120,22 @@ class FakeMachines:
             on_launch=self._launched,
             on_end=self._ended,
             on_boot=lambda machine, _how: self._boot_again(machine),
+            on_relabel=self._list.note,
         )
-        self._file = directory / "machines.json"
+        self._to_start: deque[Machine] = deque()
 
     def restore(self) -> int:
         """Start the machines of the previous process; return their number."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        saved = read_whole(self._file)
-        if saved is None:
-            return 0
-        machines = msgspec.json.decode(saved, type=list[Machine])
+        machines = self._list.read()
+        self._list.begin(machines, self._clock.now())
         self.cloud.take_over(
             {machine.id: machine for machine in machines},
             {machine.request.token: machine.id for machine in machines},
         )
-        for machine in self.cloud.alive():
-            self._start(machine)
-        return len(self.cloud.alive())
+        alive = self.cloud.alive()
+        for machine in alive:
+            self._start_soon(machine)
+        return len(alive)
 
     async def offerings(self) -> Sequence[Offering]:
         """Return what this cloud sells: machines of the configured size and of one GPU."""
@@ -176,11 +177,37 @@ class FakeMachines:
         life.agent.run_all_checks()
 
     def _launched(self, machine: Machine) -> None:
-        self._save()
-        self._start(machine)
+        self._list.note(machine)
+        self._start_soon(machine)
+
+    def _start_soon(self, machine: Machine) -> None:
+        """Start a machine after those before it.
+
+        One call may launch hundreds of machines, and a restart finds thousands. To start one takes
+        a millisecond; the rest of the server runs in between.
+        """
+        self._to_start.append(machine)
+        if len(self._to_start) == 1:
+            self._run(self._start_each(), "start of machines")
+
+    async def _start_each(self) -> None:
+        while self._to_start:
+            await self._clock.sleep(0)
+            machine = self._to_start[0]
+            if machine.alive:
+                self._start(machine)
+            self._to_start.popleft()
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None] | None:
+        """Run `work` beside the server; None if it is stopping."""
+        try:
+            return self._tasks.create_task(work, name=name)
+        except RuntimeError:
+            work.close()  # The next process starts the machine.
+            return None
 
     def _ended(self, machine: Machine) -> None:
-        self._save()
+        self._list.note(machine)
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.task.cancel()
@@ -200,16 +227,6 @@ class FakeMachines:
         if machine.alive:
             self._start(machine, boot_s=self._entropy.uniform(*self._boot_s))
 
-    def _save(self) -> None:
-        """Write the list of machines. It need not survive a power cut, only a kill."""
-        now = self._clock.now()
-        keep = [
-            machine
-            for machine in self.cloud.machines.values()
-            if machine.ended_at is None or now < machine.ended_at + timedelta(days=1)
-        ]
-        write_whole(self._file, msgspec.json.encode(keep))
-
     def _start(self, machine: Machine, *, boot_s: float | None = None) -> None:
         # The number of GPUs is part of the instance type: `h100-8x` has eight.
         size = machine.request.instance_type.rpartition("-")[2].removesuffix("x")
@@ -223,11 +240,8 @@ class FakeMachines:
         faults = InjectedFaults()
         disk = FolderDisk(self._directory / machine.id)
         agent = self._agent(machine, gpus, faults, disk)
-        life = self._live(machine, gpus, agent, boot_s)
-        try:
-            task = self._tasks.create_task(life, name=f"machine {machine.id}")
-        except RuntimeError:
-            life.close()  # The server is stopping; the next process starts the machine.
+        task = self._run(self._live(machine, gpus, agent, boot_s), f"machine {machine.id}")
+        if task is None:
             return
         # The agent uses the disk until it has ended; then another process may start the machine.
         task.add_done_callback(lambda _: disk.close())

@@ -182,6 +182,7 @@ class SimulatedCloud:
     on_launch: Callable[[Machine], None] = lambda _: None
     on_end: Callable[[Machine], None] = lambda _: None
     on_boot: Callable[[Machine, str], None] = lambda _machine, _how: None
+    on_relabel: Callable[[Machine], None] = lambda _: None
     """Called when a machine restarts, with `reboot` or `power_cycle`."""
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
@@ -317,6 +318,7 @@ class SimulatedCloud:
         machine = self._reach(instance, trouble)
         machine.request = evolve(machine.request, labels=change(machine.request.labels))
         self._will_differ(machine, self.clock.now())
+        self.on_relabel(machine)
         await self._answer(trouble)
 
     def _reach(self, instance: InstanceId, trouble: str | None) -> Machine:

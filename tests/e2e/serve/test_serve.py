@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.support.fleet_process import FleetProcess
 
+from navarch.app.fake_list import MachineList
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus, Phase
 from navarch.health.xid.line import parse_line
@@ -55,9 +55,7 @@ def machines(fleet: FleetProcess) -> list[Machine]:
 
 def every_machine(fleet: FleetProcess) -> list[Machine]:
     """Return the machines that the provider ever had."""
-    file = fleet.data_dir / "fake" / "fake" / "machines.json"
-    saved = file.read_bytes() if file.exists() else b"[]"
-    return msgspec.json.decode(saved, type=list[Machine])
+    return MachineList(fleet.data_dir / "fake" / "fake").read()
 
 
 def test_a_broken_gpu_is_replaced_and_the_reason_can_be_read(fleet: Start) -> None:

@@ -8,18 +8,17 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.request import urlopen
 
-import msgspec
 import pytest
 from tests.support.ec2_server import Ec2Server
 from tests.support.fleet_process import CONFIG, FleetProcess
 from tests.support.postgres_proxy import CuttingProxy
 from tests.support.postgres_server import PostgresServer, missing_postgres, postgres_server
 
+from navarch.app.fake_list import MachineList
 from navarch.core.errors import NavarchError
 from navarch.core.ids import PoolName
 from navarch.core.node import NodeStatus
 from navarch.ports.api import NodeView, Query
-from navarch.providers.simulated import Machine
 
 pytestmark = [
     pytest.mark.long,
@@ -130,10 +129,8 @@ def scale(server: FleetProcess, size: int) -> None:
 
 def bought(server: FleetProcess) -> list[str]:
     """Return the node of every machine that the provider ever started."""
-    file = server.data_dir / "fake" / "fake" / "machines.json"
-    return sorted(
-        m.request.name for m in msgspec.json.decode(file.read_bytes(), type=list[Machine])
-    )
+    machines = MachineList(server.data_dir / "fake" / "fake").read()
+    return sorted(machine.request.name for machine in machines)
 
 
 def test_a_standby_takes_over_from_a_killed_leader_within_seconds(site: Site) -> None:
