@@ -1,31 +1,12 @@
 """The list of simulated machines outlives a kill of the process, at whatever moment."""
 
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+from tests.support.simulated_machines import NOW, a_machine
 
 from navarch.app.fake_list import KEPT, MachineList
-from navarch.core.ids import InstanceId, Token
-from navarch.ports.provider import ProvisionRequest
-from navarch.providers.simulated import Machine
-
-NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
-
-
-def a_machine(name: str, ended_at: datetime | None = None) -> Machine:
-    return Machine(
-        id=InstanceId(name),
-        request=ProvisionRequest(
-            token=Token(f"token-{name}"), name=name, instance_type="h100-8x", labels={}
-        ),
-        launched_at=NOW,
-        boots_at=NOW,
-        listed_at=NOW,
-        price_per_hour=Decimal(98),
-        ended_at=ended_at,
-    )
 
 
 def listed(machines: MachineList) -> list[tuple[str, bool]]:

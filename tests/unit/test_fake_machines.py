@@ -4,7 +4,7 @@ import asyncio
 from itertools import pairwise
 from pathlib import Path
 
-from tests.unit.test_fake_list import NOW, a_machine
+from tests.support.simulated_machines import NOW, a_machine
 
 from navarch.app.fake import FakeMachines
 from navarch.app.fake_list import MachineList
