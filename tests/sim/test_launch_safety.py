@@ -47,6 +47,23 @@ def test_a_crash_during_a_launch_buys_no_second_machine(habits: Habits) -> None:
     assert bought(world) == {"training-0": 1, "training-1": 1}
 
 
+def test_a_later_leader_repeats_a_launch_with_the_term_in_which_it_was_decided() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.fleet().nodes) == 2, within_s=600)
+        world.crash()
+        await whole(world)
+        await world.ask(lambda fleet: fleet.scale(POOL, 3, reason="more"))
+        await world.until(lambda: len(world.serving(POOL)) == 3, within_s=7200)
+
+    world = simulate(story, seed=1, pools=[a_pool(nodes_max=4)])
+    tokens = {m.request.name: m.request.token for m in world.cloud.machines.values()}
+    terms = {name: int(token.split("-")[1].removeprefix("t")) for name, token in tokens.items()}
+    before = terms["training-0"]
+    assert terms == {"training-0": before, "training-1": before, "training-2": before + 1}
+    shown = {m.request.name: m.request.labels[TOKEN] for m in world.cloud.machines.values()}
+    assert shown == tokens, "as tags of the machines, in every listing of the provider"
+
+
 def test_a_machine_that_appears_after_its_node_was_abandoned_is_still_terminated() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.cloud.machines) == 2, within_s=600)

@@ -112,7 +112,7 @@ def test_every_http_door_answers_the_same_from_each_replica(site: ReplicaSite) -
         ("GET", "/v1/nodes?status=nonsense", None, proto, TOKEN),
         ("GET", "/openapi.json", None, proto, TOKEN),
         ("GET", "/nowhere", None, proto, TOKEN),
-        ("POST", "/v1/pools/training/scale", b"{", "application/json", TOKEN),
+        ("POST", "/v1/pools/training:scale", b"{", "application/json", TOKEN),
         ("POST", "/v1/agent/health", b"x" * (2**20 + 1), "application/json", TOKEN),
         ("POST", "/navarch.ControlPlaneService/ListNodes", b"", proto, TOKEN),
         ("POST", "/navarch.ControlPlaneService/GetNode", b"{}", "application/json", TOKEN),

@@ -229,5 +229,7 @@ class SizingController(PoolPlanningController):
         return {name: percent for name, percent in used if percent is not None}
 
     def _new_tokens(self) -> Iterator[Token]:
+        # With the term in which a launch was decided, which a provider shows in its listings. A
+        # later leader that repeats the call uses the same token.
         while True:
-            yield Token(self._entropy.new_id("launch"))
+            yield Token(self._entropy.new_id(f"launch-t{self._store.term}"))
