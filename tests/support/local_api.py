@@ -134,7 +134,7 @@ def build_local_api(
     authenticator: Authenticator | None = None,
     public_metrics: bool = True,
     hosts_max: int = HOSTS.most,
-    agent_token: str | None = None,
+    agent_token: str | Callable[[], str] | None = None,
 ) -> LocalApi:
     """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -161,7 +161,9 @@ def build_local_api(
         policies=policies,
         hosts_max=lambda: hosts_max,
     )
-    joins = JoinService(clock, store, agent_token=lambda: agent_token)
+    joins = JoinService(
+        clock, store, agent_token=agent_token if callable(agent_token) else lambda: agent_token
+    )
     tokens = TokenService(clock, entropy, store)
     guarded_agents = GuardedAgents(agents, joins, pool_of=partial(host_pool, store, agents.resolve))
     desk = HeartbeatDesk(guarded_agents, columns, metrics)

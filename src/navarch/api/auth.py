@@ -46,6 +46,14 @@ class Credentials:
             return None
         return header[7:].decode("utf-8", errors="replace")
 
+    @cached_property
+    def proven(self) -> dict[object, Identity]:
+        """What an authenticator found once and for all: a connection repeats its credentials.
+
+        Only what no later event can make false, such as a signature.
+        """
+        return {}
+
 
 class Authenticator(Protocol):
     """Identifies the caller of a request by one kind of credentials.
@@ -110,8 +118,16 @@ class JoinTokens:
         shown = credentials.bearer
         if shown is None or not shown.startswith((PREFIX, HOST_PREFIX)):
             return None
+        proven = credentials.proven.get(self)
+        if proven is not None and proven.joiner is not None:
+            self._joins.check_expected(proven.joiner)
+            return proven
         joiner = self._joins.recognize(shown)
-        return Identity(subject=f"node:{joiner.node}", grants=AGENT, joiner=joiner)
+        identity = Identity(subject=f"node:{joiner.node}", grants=AGENT, joiner=joiner)
+        if shown.startswith(PREFIX):
+            # The cluster's signature stays true; the token of a host may be replaced.
+            credentials.proven[self] = identity
+        return identity
 
 
 class StoredTokens:

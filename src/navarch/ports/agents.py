@@ -136,6 +136,9 @@ class Joins(Protocol):
     def recognize(self, shown: str) -> Joiner:
         """Return the node and launch of a join token, or raise UnauthenticatedError."""
 
+    def check_expected(self, joiner: Joiner) -> None:
+        """Raise UnauthenticatedError unless the machine of a join token is still expected."""
+
     async def admit(self, joiner: Joiner, registration: Registration) -> Registration:
         """Bind a known node to the machine; return the registration with what its token proves."""
 

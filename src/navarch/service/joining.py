@@ -42,12 +42,16 @@ class JoinService:
             raise UnauthenticatedError("invalid join token")
         if not joiner.machine:
             raise UnauthenticatedError("a join token needs the machine's own key beside it")
+        self.check_expected(joiner)
+        return joiner
+
+    def check_expected(self, joiner: Joiner) -> None:
+        """Raise UnauthenticatedError unless the machine of a join token is still expected."""
         node = self._store.fleet().nodes.get(joiner.node)
         if node is None or node.gone or node.launch is None or node.launch.token != joiner.launch:
             raise UnauthenticatedError("the join token is for a machine that is no longer expected")
         if node.machine and node.machine != joiner.machine:
             raise UnauthenticatedError("the join token was used by another machine")
-        return joiner
 
     def _recognize_host(self, shown: str) -> Joiner:
         joiner = read_host_credential(self._agent_token() or "", shown)

@@ -61,6 +61,7 @@ class World:
     auth: BearerAuth
     metrics: RecordingMetrics
     tokens: TokenService
+    agents_token: list[str]
     bindings: list[Binding] = field(default_factory=list)
 
     async def token(self, grant: Grant, name: str = "rack") -> str:
@@ -99,10 +100,12 @@ async def build_world() -> World:
     bindings: list[Binding] = []
     auth, metrics = BearerAuth(TOKEN), RecordingMetrics()
     chain = Chain([auth, Bound(Certificates(), lambda: bindings)])
-    local = build_local_api(authenticator=chain, agent_token=AGENTS_TOKEN, metrics=metrics)
-    world = World(
-        local, auth, metrics, TokenService(SystemClock(), SystemEntropy(), local.store), bindings
+    agents_token = [AGENTS_TOKEN]
+    local = build_local_api(
+        authenticator=chain, agent_token=lambda: agents_token[0], metrics=metrics
     )
+    tokens = TokenService(SystemClock(), SystemEntropy(), local.store)
+    world = World(local, auth, metrics, tokens, agents_token, bindings)
     for node in (NODE, OTHER):
         await world.register(node)
     return world
@@ -149,6 +152,10 @@ async def change_token(world: World) -> None:
     world.auth.change("another-token")
 
 
+async def replace_agents_token(world: World) -> None:
+    world.agents_token[0] = "another-token-of-the-agents"
+
+
 async def revoke(world: World) -> None:
     with acting_as(Identity(subject="test", grants=ADMIN)):
         await world.tokens.revoke_token(TokenName("rack"))
@@ -184,6 +191,7 @@ CHANGES: dict[str, tuple[Prepare, Step, int]] = {
     "the token expires": (stored, expire, 401),
     "the node moves to another pool": (stored, move_to_another_pool, 403),
     "the node is bound to another machine": (host, be_another_machine, 401),
+    "the agents' token is replaced": (host, replace_agents_token, 401),
     "the node gets a machine that is bought": (host, World.buy, 401),
     "the machine that joined is another": (bought, be_another_machine, 401),
     "the node is launched again": (bought, launch_again, 401),

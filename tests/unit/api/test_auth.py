@@ -67,6 +67,9 @@ class NoJoins:
     def recognize(self, token: str) -> Joiner:
         raise UnauthenticatedError(f"unknown join token {token}")
 
+    def check_expected(self, joiner: Joiner) -> None:
+        raise UnauthenticatedError(f"node {joiner.node} expects no machine")
+
     async def admit(self, joiner: Joiner, registration: Registration) -> Registration:
         del joiner
         return registration
