@@ -1,12 +1,14 @@
 """Measurements that outlive a process, and the timeout of heartbeats across a change of pace."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import structlog
 
 from navarch.control.pools.loads import Loads
+from navarch.core.errors import ConflictError, StoreError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
@@ -72,17 +74,23 @@ class PauseWatch:
         self._clock = clock
         self._store = store
         self._telemetry = telemetry
+        self._unrecorded = timedelta(0)
 
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
             paused = self._telemetry.pulse()
             if paused:
-                await self._record(paused)
+                log.warning("server.paused", seconds=round(paused.total_seconds()))
+                self._unrecorded += paused
+            if self._unrecorded:
+                # The store may be away, and must not end the server.
+                with suppress(StoreError, ConflictError):
+                    await self._record(self._unrecorded)
+                    self._unrecorded = timedelta(0)
             await self._clock.sleep(PULSE.total_seconds())
 
     async def _record(self, paused: timedelta) -> None:
-        log.warning("server.paused", seconds=round(paused.total_seconds()))
         event = Event(
             at=self._clock.now(),
             about=about("server", "control plane"),
@@ -135,8 +143,10 @@ class TimeoutMigration:
             await self._clock.sleep(max(self._telemetry.timeout.total_seconds() * 3, 1.0))
             silence = self._timing().silence
             if self._telemetry.timeout != silence:
-                self._telemetry.timeout = silence
-                await self._remember(silence)
+                # If the store is away, the longer timeout holds until it is back.
+                with suppress(StoreError, ConflictError):
+                    await self._remember(silence)
+                    self._telemetry.timeout = silence
 
     async def _remember(self, silence: timedelta) -> None:
         value = silence // timedelta(milliseconds=1)

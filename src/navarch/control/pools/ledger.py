@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from navarch.core.budget import Budget, month_start
+from navarch.core.errors import StoreError
 from navarch.core.ids import PoolName
 from navarch.core.launch import Launch
 from navarch.fleet.money.books import ZERO, Account, Books, account
@@ -36,7 +38,7 @@ class Ledger:
         self, by: CostBy, *, since: datetime | None, until: datetime
     ) -> Mapping[str, Account]:
         """Return what each group has cost from `since` to `until`, by the group's name."""
-        await self.read()
+        await self._ensure_read()
         return self._books.accounts(by, self._living(), since=since, until=until)
 
     async def spendings(self, budgets: Iterable[Budget], *, now: datetime) -> tuple[Spending, ...]:
@@ -72,7 +74,11 @@ class Ledger:
         return found
 
     async def read(self) -> None:
-        """Read the store, unless that was done."""
+        """Read the store ahead of the first query; if it is away, that query reads it."""
+        with suppress(StoreError):
+            await self._ensure_read()
+
+    async def _ensure_read(self) -> None:
         async with self._reading:
             if self._read:
                 return
