@@ -127,6 +127,7 @@ def _outcome(played: Played) -> dict[str, Any]:
         ],
         "converged_s": records.converged_s,
         "wall_s": round(played.wall_s, 1),
+        "load_average": os.getloadavg()[0],
         "every_replica_answers": played.all_answer,
         "writes_acknowledged": len(records.ledger.jobs)
         + sum(write.acknowledged for write in records.ledger.writes),
