@@ -27,6 +27,10 @@ class Kind(StrEnum):
     """The connections of clients and agents to a server end, and new ones are refused."""
     CLIENT_FREEZE = "client-freeze"
     """Nothing passes between clients and a server; connections stay open."""
+    PEER_CUT = "peer-cut"
+    """The connections of other replicas to a server end, and new ones are refused."""
+    PEER_FREEZE = "peer-freeze"
+    """Nothing passes from other replicas to a server; connections stay open."""
     RESTART_FAST = "restart-fast"
     """The database is restarted."""
     RESTART_IMMEDIATE = "restart-immediate"
@@ -44,7 +48,8 @@ class Kind(StrEnum):
 ON_PROCESSES = frozenset({Kind.KILL, Kind.STOP, Kind.TERM})
 ON_DATABASE_LINKS = frozenset({Kind.DATABASE_CUT, Kind.DATABASE_FREEZE})
 ON_CLIENT_LINKS = frozenset({Kind.CLIENT_CUT, Kind.CLIENT_FREEZE})
-ON_SERVERS = ON_PROCESSES | ON_DATABASE_LINKS | ON_CLIENT_LINKS
+ON_PEER_LINKS = frozenset({Kind.PEER_CUT, Kind.PEER_FREEZE})
+ON_SERVERS = ON_PROCESSES | ON_DATABASE_LINKS | ON_CLIENT_LINKS | ON_PEER_LINKS
 ON_DATABASES = frozenset({Kind.RESTART_FAST, Kind.RESTART_IMMEDIATE, Kind.FAILOVER})
 
 _WEIGHTS = {
@@ -55,6 +60,8 @@ _WEIGHTS = {
     Kind.DATABASE_FREEZE: 3,
     Kind.CLIENT_CUT: 2,
     Kind.CLIENT_FREEZE: 2,
+    Kind.PEER_CUT: 2,
+    Kind.PEER_FREEZE: 2,
     Kind.RESTART_FAST: 2,
     Kind.RESTART_IMMEDIATE: 2,
     Kind.FAILOVER: 3,
@@ -70,6 +77,8 @@ _LASTS_S = {
     Kind.DATABASE_FREEZE: (0.5, 6.0),
     Kind.CLIENT_CUT: (0.5, 3.0),
     Kind.CLIENT_FREEZE: (0.5, 3.0),
+    Kind.PEER_CUT: (0.5, 6.0),
+    Kind.PEER_FREEZE: (0.5, 6.0),
     Kind.CLOUD_LATE: (0.5, 4.0),
 }
 

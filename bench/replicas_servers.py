@@ -67,6 +67,8 @@ class Replica:
         self.clients = Link(self._port)
         self.operator = Link(self._port)
         """For one client that sends one request at a time, so that each byte is its own."""
+        self.peers = Link(self._port)
+        """For the other replicas."""
         self.databases = [Link(port) for port in databases]
         self.process: asyncio.subprocess.Process | None = None
         self.starts = 0
@@ -129,7 +131,7 @@ class Replica:
 
     @property
     def _links(self) -> list[Link]:
-        return [self.clients, self.operator, *self.databases]
+        return [self.clients, self.operator, self.peers, *self.databases]
 
     def link_clients(self, path: LinkPath) -> None:
         """Cut, freeze or mend the way of clients and agents to this replica."""
@@ -149,6 +151,7 @@ class Replica:
                     *(sys.executable, "-m", "navarch.cli", "serve", "--standby"),
                     *("--address", f"127.0.0.1:{self._port}"),
                     *("--grpc-address", f"127.0.0.1:{free_port()}"),
+                    *("--advertise", f"127.0.0.1:{self.peers.port}"),
                     *("--config", str(self._config), "--data-dir", str(self.folder / "state")),
                     stdout=log,
                     stderr=log,

@@ -22,6 +22,7 @@ from bench.replicas_schedule import (
     ON_CLIENT_LINKS,
     ON_DATABASE_LINKS,
     ON_DATABASES,
+    ON_PEER_LINKS,
     ON_SERVERS,
     Fault,
     Kind,
@@ -40,6 +41,8 @@ PATHS = {
     Kind.DATABASE_FREEZE: LinkPath.FROZEN,
     Kind.CLIENT_CUT: LinkPath.CUT,
     Kind.CLIENT_FREEZE: LinkPath.FROZEN,
+    Kind.PEER_CUT: LinkPath.CUT,
+    Kind.PEER_FREEZE: LinkPath.FROZEN,
 }
 CLOUD = {
     Kind.CLOUD_LOST: {"lost": "after"},
@@ -152,6 +155,11 @@ class Stage:
             self._disrupt(fault, since, leads=leads)
             await asyncio.sleep(fault.lasts_s)
             target.link_databases(LinkPath.OPEN)
+        elif fault.kind in ON_PEER_LINKS:
+            target.peers.become(PATHS[fault.kind])
+            self._disrupt(fault, since, leads=leads)
+            await asyncio.sleep(fault.lasts_s)
+            target.peers.become(LinkPath.OPEN)
         elif fault.kind is Kind.STOP:
             target.send(signal.SIGSTOP)
             self._disrupt(fault, since, leads=leads)
