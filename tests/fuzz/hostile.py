@@ -1,5 +1,8 @@
 """Hostile requests: valid ones, damaged, from a seed."""
 
+import base64
+import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from navarch.wire.v1 import agent_pb2
 
 JSON = "application/json"
 PROTO = "application/proto"
+GZIPPED = gzip.compress(b"{}", mtime=0)
 
 BODIES: dict[str, Any] = {
     "reason": {"reason": "because"},
@@ -46,6 +50,18 @@ BODIES: dict[str, Any] = {
     },
     "arrival": {"node": "a", "command": "c"},
     "outcome": {"node": "a", "command": "c", "succeeded": True},
+    "boot": {"node": "a", "phase": "command-ended", "command": 2, "exit_code": 7, "detail": "x"},
+    "evidence": {
+        "note": {
+            "id": "e",
+            "node": "a",
+            "taken_at": "2026-01-01T00:00:00Z",
+            "why": "XID 79",
+            "sha256": hashlib.sha256(GZIPPED).hexdigest(),
+            "size_bytes": len(GZIPPED),
+        },
+        "content": base64.b64encode(GZIPPED).decode(),
+    },
 }
 
 CALLS = [
@@ -65,6 +81,11 @@ CALLS = [
     ("POST", "/v1/agent/metrics", "late"),
     ("POST", "/v1/agent/acknowledge", "arrival"),
     ("POST", "/v1/agent/finish", "outcome"),
+    ("POST", "/v1/agent/boot", "boot"),
+    ("POST", "/v1/agent/evidence", "evidence"),
+    ("POST", "/v1/evidence-keys:rotate", "reason"),
+    ("GET", "/v1/evidence-keys", None),
+    ("GET", "/v1/nodes/a/evidence/e", None),
     ("GET", "/v1/nodes?status=active&page_size=10&label=a=b&order_by=-name", None),
     ("GET", "/v1/instances?state=running&page_token=abc", None),
     ("GET", "/v1/events?after=1&limit=10&about=node/a", None),
