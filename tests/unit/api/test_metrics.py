@@ -1,5 +1,6 @@
 """Metrics: the port's adapters, and what the server exposes."""
 
+import asyncio
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -19,7 +20,9 @@ from navarch.api.fleet_metrics import (
     Telemetry,
     fleet_exposition,
 )
+from navarch.api.forward.leaders import Held
 from navarch.api.metrics import PrometheusMetrics, render_metrics, server_metrics
+from navarch.app.replica_book import ReplicaBook
 from navarch.clock import SystemClock, SystemEntropy
 from navarch.control.alerts import count_deliveries
 from navarch.control.pools.budgets import BudgetController
@@ -37,7 +40,10 @@ from navarch.core.ownership import Cluster
 from navarch.core.records import Table
 from navarch.core.version import VERSION
 from navarch.ports.metrics import Metrics, NoMetrics
+from navarch.sim.kernel.clock import InlineOffload
 from navarch.stores.memory import MemoryStore
+from navarch.stores.postgres_connection import PostgresAddress
+from navarch.stores.postgres_replicas import PostgresReplicas
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 HOSTILE = 'a"} 1\n# TYPE b\\ gauge\r\x7f\u2028{é%s'
@@ -124,6 +130,12 @@ def test_the_servers_metrics_keep_their_names() -> None:
     ]
 
 
+async def declare_those_of_a_replica(metrics: Metrics) -> None:
+    table = PostgresReplicas(SystemClock(), PostgresAddress("postgresql://db/navarch"))
+    ReplicaBook(SystemClock(), InlineOffload(), table, certificate=str).declare(metrics)
+    Held(metrics)
+
+
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     metrics = RecordingMetrics()
     Providers([], metrics)
@@ -134,6 +146,7 @@ def test_every_metric_is_documented_with_its_type_and_labels() -> None:
     count_deliveries(metrics)
     store = MemoryStore(Cluster(id="c", secret=bytes(32)))
     BudgetController(SystemClock(), store, (), Ledger(SystemClock(), store), metrics)
+    asyncio.run(declare_those_of_a_replica(metrics))
     declared = {(name, kind, labels) for name, (kind, labels) in metrics.declared().items()}
     fault = Condition(check="nvml", health=Health.DEGRADED, reason="", since=NOW)
     fleet = Fleet(
