@@ -220,7 +220,7 @@ class RemediationController(Controller):
         leaving = {notice.node for notice in notices}
         nodes = [node for node in nodes if node.id not in leaving]
         reached = pool
-        if pool.unreachable and not self._unreachable(nodes, outages):
+        if pool.unreachable and next(self._unreachable(nodes, outages), None) is None:
             # The outage ends with this plan, which is not committed yet.
             reached = evolve(pool, reachable_since=now)
         for node in nodes:
@@ -297,14 +297,14 @@ class RemediationController(Controller):
 
     def _unreachable(
         self, nodes: Iterable[Node], outages: Mapping[Attribute, Outage]
-    ) -> list[Outage]:
-        """Return the outages that silent nodes among `nodes` are part of."""
-        if not outages:
-            return []
+    ) -> Iterator[Outage]:
+        """Yield the outage of each silent node among `nodes` that is part of one."""
         attributes = self._index.domains.attributes
-        silent = [node for node in nodes if heartbeat_condition(node) is not None]
-        found = [outage_of(node, attributes.get(node.id, ()), outages) for node in silent]
-        return [outage for outage in found if outage is not None]
+        for node in nodes if outages else ():
+            if heartbeat_condition(node) is not None:
+                outage = outage_of(node, attributes.get(node.id, ()), outages)
+                if outage is not None:
+                    yield outage
 
     def _add_due(self, pool: PoolName, due: datetime) -> None:
         self._due[pool] = min(due, self._due.get(pool, due))
@@ -327,8 +327,8 @@ class RemediationController(Controller):
         if pool.name in loops:
             held.append(loops[pool.name].reason)
         nodes = self._index.domains.pools.get(pool.name, {}).values()
-        unreachable = self._unreachable(nodes, outages)
-        held += [outage.words for outage in unreachable]
+        unreachable = {outage.words for outage in self._unreachable(nodes, outages)}
+        held += unreachable
         # A suspected change explains more than a spent budget.
         reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
         if (failure := self._remediators.failure(pool.name)) is not None:

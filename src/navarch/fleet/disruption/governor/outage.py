@@ -75,9 +75,9 @@ def find_outages(stats: DomainStats, *, now: datetime) -> Mapping[Attribute, Out
         if any(x.health is Health.UNHEALTHY and x.check != HEARTBEAT for x in node.conditions):
             continue
         is_doubted = name in stats.unwell and node.counts and not is_proven_dead(node)
+        stop = _Stop(name, silence.since, is_doubted=is_doubted)
         for scope in stats.attributes[name]:
             if scope[0] in KINDS:
-                stop = _Stop(name, silence.since, is_doubted=is_doubted)
                 silent.setdefault(scope, []).append(stop)
     for name, node in stats.ended.items():
         # Its provider ended it before its silence was noticed.
