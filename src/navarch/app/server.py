@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -331,14 +331,21 @@ class Server:
     ) -> None:
         """Hold the fleet until cancelled; `ports` are those of a replica."""
         with ExitStack() as stack:
-            opened = await self._open(stack, site, store)
+            stack.callback(store.close)
+            # Closing a file under a thread that writes to it can take the process down.
+            stack.callback(site.offload.close)
             async with asyncio.TaskGroup() as tasks:
+                # First: another server replaces a leader that is silent while it starts.
+                tasks.create_task(Leadership(self._clock, store).keep())
+                opened = await self._open(stack, site, store)
                 plane = self._plane = self._build(stack, tasks, opened)
+                await store.confirm()  # each part takes a while without a break
                 doors = self._doors(stack, opened, plane)
                 desk = doors.desk
                 stack.callback(desk.flush)
                 seal = None if replica is None else replica.seal
                 answers = self._answers(site, opened, doors, plane, seal)
+                await store.confirm()
                 own = [] if ports else [self._ports(site, answers)]
                 ports = ports or own[0]
                 timeouts = self._timeouts = TimeoutMigration(
@@ -352,19 +359,8 @@ class Server:
                 links = [link_name(site.http, "http"), link_name(site.grpc, "grpc")]
                 plane.agents.note_links(links)
                 await self._put_pools(list(self._config.pools))
-                for work in (
-                    *(each.run() for each in own),
-                    desk.run(self._clock),
-                    plane.run(),
-                    timeouts.run(),
-                    doors.uses.run(),
-                    *([] if doors.keys is None else [doors.keys.run()]),
-                    *([] if self._tls is None or replica else [self._tls.run(self._clock)]),
-                    plane.ledger.read(),  # for the metrics, and the first question about costs
-                    LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run(),
-                    PauseWatch(self._clock, store, opened.snapshots.telemetry).run(),
-                    Leadership(self._clock, store).keep(),
-                ):
+                own_ports = (each.run() for each in own)
+                for work in (*own_ports, *self._work(opened, plane, doors, replica)):
                     tasks.create_task(work)
                 self._providers.restore()
                 while not ports.started:
@@ -379,6 +375,24 @@ class Server:
                 finally:
                     if replica is not None:
                         await replica.step_down(ports)
+
+    def _work(
+        self, opened: "_Opened", plane: Plane, doors: Doors, replica: ReplicaServer | None
+    ) -> Iterator[Coroutine[None, None, None]]:
+        """Yield what runs as long as this process leads."""
+        store, telemetry = opened.store, opened.snapshots.telemetry
+        assert self._timeouts is not None
+        yield doors.desk.run(self._clock)
+        yield plane.run()
+        yield self._timeouts.run()
+        yield doors.uses.run()
+        if doors.keys is not None:
+            yield doors.keys.run()
+        if self._tls is not None and replica is None:
+            yield self._tls.run(self._clock)
+        yield plane.ledger.read()  # for the metrics, and the first question about costs
+        yield LoopWatchdog(self._clock, frozen_after=self._config.server.frozen_after).run()
+        yield PauseWatch(self._clock, store, telemetry).run()
 
     def _ports(self, site: "_Site", answers: Answers) -> Ports:
         return Ports(
@@ -425,9 +439,6 @@ class Server:
     async def _open(self, stack: ExitStack, site: "_Site", store: DurableStore) -> "_Opened":
         """Open what belongs to the state, once this process leads."""
         self._store = store
-        stack.callback(store.close)
-        # Closing a file under a thread that writes to it can take the process down.
-        stack.callback(site.offload.close)
         site.place.remember(store.cluster.id)
         self._policy_change = await record_policies(self._clock, store, self._policies)
         known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]

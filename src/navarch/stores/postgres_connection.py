@@ -155,8 +155,8 @@ class LeaderSession:
             connection.execute(_END_SILENT_LEADER, (SILENCE_S,))
             if not _locked(connection, wait_s):
                 raise InUseError(
-                    f"{self._address.shown} is in use by another navarch server; stop it first, or "
-                    "take over when it stops: navarch serve --standby"
+                    f"{self._address.shown} is in use by another navarch server; stop every server "
+                    "on it first"
                 )
 
     def run(self, doing: str, work: Callable[[Connection], T]) -> T:

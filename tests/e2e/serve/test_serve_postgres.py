@@ -1,4 +1,4 @@
-"""Servers on one PostgreSQL database: one leads, the others stand by and take over."""
+"""Servers on one PostgreSQL database: one leads, the others follow and take over."""
 
 import signal
 import subprocess
@@ -67,7 +67,6 @@ class Site:
             server.process = subprocess.Popen(
                 [
                     *server.command(),
-                    "--standby",
                     "--config",
                     str(server.config),
                     "--data-dir",
@@ -79,7 +78,7 @@ class Site:
             )
         self._stack.callback(self._end, server)
         deadline = time.monotonic() + 60
-        while not {"is on standby", "is serving"} & set(_phrases(server)):
+        while not {"is a replica of", "is serving"} & set(_phrases(server)):
             assert server.process.poll() is None, server.log.read_text()
             assert time.monotonic() < deadline, server.log.read_text()
             time.sleep(0.02)
@@ -93,7 +92,7 @@ class Site:
 
 def _phrases(server: FleetProcess) -> list[str]:
     text = server.log.read_text()
-    return [each for each in ("is on standby", "is serving") if each in text]
+    return [each for each in ("is a replica of", "is serving") if each in text]
 
 
 @pytest.fixture
@@ -103,8 +102,8 @@ def site(tmp_path: Path, database: PostgresServer) -> Iterator[Site]:
 
 
 def ready_after(server: FleetProcess, began: float) -> float:
-    """Return how long after `began` the server was ready."""
-    while not is_ready(server):
+    """Return how long after `began` the server led and was ready."""
+    while not (is_ready(server) and "is serving and leads" in server.log.read_text()):
         assert time.monotonic() < began + 60, server.log.read_text()[-4000:]
         time.sleep(0.02)
     return time.monotonic() - began
@@ -139,8 +138,8 @@ def test_a_standby_takes_over_from_a_killed_leader_within_seconds(site: Site) ->
     standby = site.server()
     shown = leader.navarch("status").stdout
     assert "Store: PostgreSQL at postgresql://navarch@127.0.0.1" in shown
-    leader.until(lambda: "1 server on standby" in leader.navarch("status").stdout)
-    assert "1 server on standby" in leader.navarch("doctor").stdout
+    leader.until(lambda: "2 replicas" in leader.navarch("status").stdout)
+    assert "2 replicas" in leader.navarch("doctor").stdout
     scale(leader, 4)
     leader.kill()
     assert ready_after(standby, time.monotonic()) < TAKE_OVER_S

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from navarch.app import agent_bundle
+from navarch.app.server import Following
 from navarch.app.servers import Address
 from navarch.catalogue.machines import all_machines
-from navarch.cli.serve import refused_urls, render_banner, without_agents
+from navarch.cli.serve import refused_urls, render_banner, render_following, without_agents
 from navarch.config import parse_config
+from navarch.core.version import VERSION
 
 NO_PROVIDERS: Mapping[str, str] = {}
 
@@ -24,6 +26,7 @@ def banner(
     port: int = 50051,
     grpc: str = "127.0.0.1",
     tls: bool = False,
+    replicated: bool = False,
 ) -> str:
     running: Any = SimpleNamespace(
         http=Address(host=http, port=port),
@@ -34,6 +37,7 @@ def banner(
         place="state",
         providers=providers,
         pools=pools,
+        replicated=replicated,
     )
     return render_banner(running)
 
@@ -225,3 +229,30 @@ def test_a_server_whose_python_differs_from_that_of_default_images_warns_with_th
     allowed = text.replace("server: {", "server: {agent_index: true, ")
     assert not list(without_agents(parse_config(allowed, environment={})))
     assert not list(without_agents(parse_config("providers: {f: {type: fake}}", environment={})))
+
+
+def test_the_banner_of_the_leader_of_a_database_says_so() -> None:
+    assert banner(replicated=True).startswith(f"navarch {VERSION} is serving and leads\n")
+    assert banner().startswith(f"navarch {VERSION} is serving\n")
+
+
+@pytest.mark.parametrize(
+    ("leader", "words"),
+    [
+        ("10.0.0.7:50051", "is a replica of 10.0.0.7:50051; leads if it ends"),
+        (None, "is a replica of another server on postgresql://db/navarch; leads if it ends"),
+    ],
+)
+def test_the_banner_of_a_replica_names_the_leader(leader: str | None, words: str) -> None:
+    shown = render_following(
+        Following(
+            http=Address(host="10.0.0.8", port=50051),
+            grpc=Address(host="10.0.0.8", port=50052),
+            guarded=True,
+            tls=True,
+            place="postgresql://db/navarch",
+            leader=leader,
+        )
+    )
+    assert shown.splitlines()[0] == f"navarch {VERSION} {words}"
+    assert "https://10.0.0.8:50051, TLS" in shown
