@@ -15,6 +15,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import signal
 import statistics
 import sys
@@ -69,6 +70,9 @@ def _play(cloud: Ec2Server, seed: int, *, shown: bool) -> dict[str, Any]:
     logs = Path(mkdtemp(prefix=f"navarch-replicas-{seed}-"))
     try:
         played = asyncio.run(_until_terminated(cloud, seed, logs))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        shutil.rmtree(logs)
+        raise
     except Exception:  # noqa: BLE001 - the other schedules are played
         outcome: dict[str, Any] = {
             "seed": seed,
@@ -81,9 +85,7 @@ def _play(cloud: Ec2Server, seed: int, *, shown: bool) -> dict[str, Any]:
     if outcome["violations"]:
         outcome["logs"] = str(logs)
     else:
-        for log in logs.iterdir():
-            log.unlink()
-        logs.rmdir()
+        shutil.rmtree(logs)
     if outcome["violations"] or shown:
         print(json.dumps(outcome, indent=2), file=sys.stderr)
     else:
