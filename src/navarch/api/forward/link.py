@@ -64,15 +64,20 @@ def check_pin(peer: ssl.SSLObject, pem: str) -> None:
 
 
 class _Reader(asyncio.StreamReader):
-    """Notes bytes that nothing asked for: they would be taken for the reply to a later request."""
+    """Counts what has arrived and is not read yet."""
 
-    idle = False
-    spoiled = False
+    unread = 0
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
-        """Note data between two requests."""
-        self.spoiled |= self.idle
+        """Count data that has arrived."""
+        self.unread += len(bytes(data))
         super().feed_data(data)
+
+    async def take(self) -> bytes:
+        """Return what has arrived; nothing at the end."""
+        data = await self.read(CHUNK)
+        self.unread -= len(data)
+        return data
 
 
 class Response:
@@ -87,25 +92,34 @@ class Response:
         self._chunks: deque[bytes] = deque()
         self._complete = False
         self._extra = False
+        self._kept = False
         self._parser = httptools.HttpResponseParser(self)
 
     # What the parser calls.
 
+    def on_message_begin(self) -> None:
+        """Note a second reply, which nothing asked for."""
+        self._extra |= self._complete
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header."""
-        self.headers.append((name.lower(), value))
+        if not self._complete:
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Note the status."""
-        self.status = self._parser.get_status_code()
-        self.begun = True
+        if not self._complete:
+            self.status = self._parser.get_status_code()
+            self.begun = True
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body."""
-        self._chunks.append(body)
+        if not self._complete:
+            self._chunks.append(body)
 
     def on_message_complete(self) -> None:
-        """Note the end."""
+        """Note the end, and whether the leader keeps the connection."""
+        self._kept = self._parser.should_keep_alive() and not self._complete
         self._complete = True
 
     async def begin(self) -> None:
@@ -125,11 +139,11 @@ class Response:
     @property
     def reusable(self) -> bool:
         """Whether another request may be sent on its connection."""
-        return self._complete and not self._extra and self._parser.should_keep_alive()
+        return self._complete and self._kept and not self._extra
 
     async def _read(self) -> None:
         try:
-            data = await self._connection.reader.read(CHUNK)
+            data = await self._connection.reader.take()
             if not data:
                 raise UnansweredError("the leader closed the connection")
             self._extra |= self._complete
@@ -148,7 +162,8 @@ class _Connection:
 
     @property
     def usable(self) -> bool:
-        return not (self.reader.at_eof() or self.reader.spoiled or self.writer.is_closing())
+        """Whether a request may be sent; bytes that nothing asked for would be its reply."""
+        return not (self.reader.unread or self.reader.at_eof() or self.writer.is_closing())
 
     def close(self) -> None:
         self.writer.transport.abort()
@@ -201,7 +216,6 @@ class LeaderLink:
         if leader != self._leader or len(self._idle) >= IDLE_MAX:
             connection.close()
             return
-        connection.reader.idle = True
         connection.idle_since = asyncio.get_running_loop().time()
         self._idle.append(connection)
 
@@ -211,7 +225,6 @@ class LeaderLink:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable and now - connection.idle_since < IDLE_S:
-                connection.reader.idle = False
                 return connection
             connection.close()
         return None
