@@ -67,7 +67,7 @@ def ids(table: PostgresReplicas, own: Replica) -> list[str]:
 
 
 def until(table: PostgresReplicas, own: Replica, leader: str | None) -> None:
-    """Return when `own` has learned who leads."""
+    """Return when `own` follows that leader."""
     for _ in range(100):
         view = table.round(own)
         assert view is not None
@@ -154,7 +154,7 @@ def test_a_database_that_is_away_is_an_error_and_the_replica_registers_again(
     store.close()
 
 
-def test_a_replica_of_an_older_version_follows_who_leads_but_never_leads(
+def test_a_replica_of_an_older_version_follows_the_leader_but_never_leads(
     database: Database, postgres: PostgresServer
 ) -> None:
     store = database.lead()

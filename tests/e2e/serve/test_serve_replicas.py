@@ -175,7 +175,7 @@ def test_a_watch_at_one_replica_shows_a_change_made_at_another(site: ReplicaSite
     site.servers[0].ask(lambda api: api.scale(TRAINING, 0, reason="enough"))
 
 
-def test_the_cli_answers_at_a_replica_and_shows_who_leads(site: ReplicaSite) -> None:
+def test_the_cli_answers_at_a_replica_and_shows_the_leader(site: ReplicaSite) -> None:
     leader = f"127.0.0.1:{site.servers[0].port}"
     site.servers[2].until(lambda: "3 replicas" in site.servers[2].navarch("status").stdout)
     for command in ("status", "doctor"):

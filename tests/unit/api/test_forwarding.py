@@ -1,11 +1,14 @@
 """A replica forwards a request once, repeats only what may be repeated, and mixes up no replies."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from tests.support.certificates import Authority, needs_openssl
 
 from navarch.api.forward.http import NOT_LEADER, ForwardingApp
 from navarch.api.forward.leaders import Held, Leader, Leaders, NotForwardedError
@@ -63,7 +66,7 @@ async def _not_mine(_scope: Scope, _send: Send) -> bool:
 
 
 class Replica:
-    """A replica at a real port, and who leads."""
+    """A replica at a real port, and its leader."""
 
     def __init__(self, port: int, leaders: Leaders) -> None:
         self.port = port
@@ -283,6 +286,47 @@ def test_a_body_over_the_limit_is_refused_by_the_replica() -> None:
         assert leader.received == []
 
     run(story)
+
+
+@needs_openssl
+def test_a_certificate_that_the_registered_one_has_signed_is_refused(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    leaf = authority.issue("leaf")
+    other = Authority(tmp_path / "other", "other").issue("leaf")
+    pems = [path.read_text() for path in (leaf.cert, authority.cert, other.cert)]
+
+    async def main() -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(leaf.cert, leaf.key)
+        script = ScriptedLeader()
+        server = await asyncio.start_server(script.serve, "127.0.0.1", 0, ssl=context)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        link = LeaderLink()
+
+        async def ask(certificate: str) -> int:
+            sent = await link.send(
+                Leader(
+                    name="leader",
+                    term=1,
+                    http=address,
+                    grpc=address,
+                    certificate=certificate,
+                ),
+                READ,
+                b"",
+            )
+            return (await sent.answered()).status
+
+        assert await ask(pems[0]) == 200
+        with pytest.raises(NotForwardedError, match="another certificate"):
+            await ask(pems[1])
+        with pytest.raises(NotForwardedError, match="cannot connect"):
+            await ask(pems[2])
+        link.close()
+        server.close()
+        assert len(script.received) == 1
+
+    asyncio.run(asyncio.wait_for(main(), 30))
 
 
 def test_one_request_too_many_of_a_peer_is_refused() -> None:
