@@ -50,6 +50,7 @@ FENCED = "this server stops"
 AWAY = "navarch serve: cannot "
 """What a server writes when it ends because its database is away while it begins to lead."""
 RESTART_S = 0.3
+READY_S = 2.0
 PR_SET_PDEATHSIG = 1
 
 
@@ -124,6 +125,18 @@ class Replica:
             self._down_for_s = down_for_s
         self.process.send_signal(number)
         return True
+
+    async def ready(self) -> bool:
+        """Return whether its process is ready, asked past the links."""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(READY_S):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                try:
+                    writer.write(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+                    return b" 200 " in await reader.readline()
+                finally:
+                    writer.close()
+        return False
 
     def reaches(self, ports: set[int]) -> bool:
         """Return whether one of these client ports of a database belongs to this replica."""

@@ -109,6 +109,14 @@ class Stage:
         with suppress(LateError):
             await self.until("a write is acknowledged", acknowledged, ANSWERED_S)
 
+    async def working(self) -> set[int]:
+        """Return the replicas that could take over now."""
+        connected = await self.connected()
+        if not self.all_answer:
+            return connected
+        ready = await asyncio.gather(*(each.ready() for each in self.replicas))
+        return {x.number for x, is_ready in zip(self.replicas, ready, strict=True) if is_ready}
+
     async def connected(self) -> set[int]:
         """Return the replicas with a session at the database, and note the leader."""
         sessions = await self.databases.sessions()
@@ -131,7 +139,7 @@ class Stage:
         """Return the server for a fault, once another one works that no fault has harmed."""
         deadline = time.monotonic() + ANOTHER_UP_S
         while time.monotonic() < deadline:
-            working = await self.connected() - self.harmed
+            working = await self.working() - self.harmed
             leader = self._leader
             if leader is not None and leader.number in working and len(working) > 1:
                 others = [x for x in self.replicas if x.number in working and x is not leader]
@@ -179,7 +187,7 @@ class Stage:
         await asyncio.sleep(1.0)
 
         async def works() -> bool:
-            return target.number in await self.connected()
+            return target.number in await self.working()
 
         await self.until(f"{target.name} works again", works)
         self.note(f"{target.name} works again{' (new process)' * (target.starts > starts)}")
