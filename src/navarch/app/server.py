@@ -39,15 +39,7 @@ from navarch.app.alerts import AlertChannels
 from navarch.app.authentication import build_authentication, identifies_without_token
 from navarch.app.bringup import (
     AgentEnvironment,
-    agent_start,
-    can_open_shells,
     control_plane_address,
-    install_bundle,
-    install_by_command,
-    key_file_of,
-    missing_agent,
-    open_shells,
-    render_user_data,
 )
 from navarch.app.control_plane import Opinions, Plane
 from navarch.app.doors import Doors
@@ -60,6 +52,7 @@ from navarch.app.leadership import (
     take_over,
     wait_for_port,
 )
+from navarch.app.machine_setups import MachineSetups
 from navarch.app.parts import Extensions, build_meter, build_notifier, load_parts, to_scheduling
 from navarch.app.ports import Answers, Ports
 from navarch.app.provider_registry import OfferCatalog, ProviderRegistry
@@ -88,17 +81,10 @@ from navarch.config.server import (
     to_peer_probes,
     to_retention,
 )
-from navarch.control.nodes.bringup import BringUp
 from navarch.core.errors import InUseError, InvalidError
 from navarch.core.ids import PoolName
-from navarch.core.launch import Launch
-from navarch.core.machine_setup import AgentStart, MachineSetup
 from navarch.core.ownership import join_token
-from navarch.core.pool import Pool
-from navarch.core.records import evolve
-from navarch.core.user_data import multipart
 from navarch.fleet.disruption.governor.common_cause import PolicyChange
-from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import DurableStore, ReplicaTable
 from navarch.service.agents import Timing
 from navarch.service.boot_reports import BootReportService
@@ -611,6 +597,7 @@ class Server:
             join_token=partial(join_token, store.cluster),
             lease=self._lease_of,
         )
+        setups = MachineSetups(lambda: self._config, agents, self._bundles, store)
         context = ProviderContext(
             clock=self._clock,
             entropy=self._entropy,
@@ -644,11 +631,11 @@ class Server:
             on_sale=catalog.on_sale,
             inject=self._providers.inject,
             save_readings=lambda: opened.snapshots.save(opened.offload),
-            bringup=self._bringup(opened.offload, agents),
-            user_data=partial(self._user_data, agents),
-            missing_agent=lambda pool: missing_agent(self._config, pool, self._bundles.abis),
+            bringup=setups.bringup(FolderBringUpLogs(self._data_dir / BRINGUP, opened.offload)),
+            user_data=setups.user_data,
+            missing_agent=setups.missing_agent,
             is_configured=lambda pool: pool in self._config.pools,
-            own_user_data=self._has_own_user_data,
+            own_user_data=setups.has_own_user_data,
             scheduler_offload=threads,
             peer_probes=lambda: to_peer_probes(self._config.server.peer_probes),
             host_retention=lambda: self._config.server.forget_hosts_after or None,
@@ -661,49 +648,6 @@ class Server:
     def _lease_of(self, pool: PoolName) -> timedelta | None:
         found = self._config.pools.get(pool)
         return None if found is None else found.dead_man_lease
-
-    def _user_data(
-        self, agents: AgentEnvironment, request: ProvisionRequest, pool: Pool, provider: str
-    ) -> str:
-        setup = pool.setup
-        if agent_start(self._config, pool, provider) is not AgentStart.CLOUD_INIT:
-            return setup.user_data
-        if setup.install_command:
-            install = install_by_command(setup.install_command)
-        else:
-            install = install_bundle(self._bundles.current, agents.control_plane(pool.name))
-        variables = agents.variables(request, provider)
-        script = render_user_data(variables, install, commands=setup.commands)
-        if not setup.user_data.strip():
-            return script
-        # The operator's part comes first: it prepares the machine.
-        return multipart([setup.user_data, script], boundary="navarch-agent")
-
-    def _has_own_user_data(self, pool: Pool) -> bool:
-        """Return whether the boot script of each machine has a join token of its own."""
-        sellers = {offering.provider for offering in pool.offerings}
-        starts = {agent_start(self._config, pool, seller) for seller in sellers}
-        return AgentStart.CLOUD_INIT in starts
-
-    def _bringup(self, offload: ThreadOffload, agents: AgentEnvironment) -> BringUp | None:
-        needed = any(x.setup.agent is AgentStart.SSH for x in self._config.pools.values())
-        if not needed and not can_open_shells():
-            return None
-        # Also if no pool needs it yet: one may be created.
-        return BringUp(
-            shells=open_shells(),
-            logs=FolderBringUpLogs(self._data_dir / BRINGUP, offload),
-            setup=self._setup_of,
-            control_plane=agents.control_plane,
-            join_token=agents.join_token,
-        )
-
-    def _setup_of(self, launch: Launch) -> MachineSetup | None:
-        assert self._store is not None
-        pool = self._store.fleet().pools[launch.pool]
-        if agent_start(self._config, pool, launch.offering.provider) is not AgentStart.SSH:
-            return None
-        return evolve(pool.setup, key_file=key_file_of(self._config, pool.setup))
 
     async def _put_pools(self, names: Sequence[str]) -> None:
         assert self._plane is not None
