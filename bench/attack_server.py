@@ -4,13 +4,16 @@ Each turn that takes more than `NOTED_MS` appends a line to the file: the millis
 of its thread, those of the whole process, those that passed, and where the thread was when it had
 taken `LOOK_MS`. CPU time is the same on a busy machine, where a delay also holds what other
 processes take. What other threads of the process take may have kept the loop from the interpreter.
+A collection of garbage does so from beginning to end in whichever thread it runs, and has a line of
+its own.
 """
 
 import asyncio
+import gc
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,9 +33,26 @@ class Slices:
         self._began_s = self._now_s()
         self._seen: dict[float, str] = {}
         """Where the thread was, by the beginning of the turn."""
+        self._collecting = (0.0, 0.0)
+        gc.callbacks.append(self._note_collection)
 
     def _now_s(self) -> float:
         return time.clock_gettime(self._clock)
+
+    def _note_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        now = (time.thread_time(), time.monotonic())
+        if phase == "start":
+            self._collecting = now
+            return
+        cpu, passed = (1000 * (x - y) for x, y in zip(now, self._collecting, strict=True))
+        if passed > NOTED_MS:
+            generation, thread = info["generation"], threading.current_thread().name
+            place = f"a collection of generation {generation} in {thread}"
+            self._write((cpu, cpu, passed), place)
+
+    def _write(self, spent_ms: Iterable[float], place: str) -> None:
+        with self._file.open("a") as file:
+            file.write(" ".join(f"{ms:.1f}" for ms in spent_ms) + f" {place}\n")
 
     async def measure(self) -> None:
         """Note long turns until cancelled."""
@@ -44,9 +64,7 @@ class Slices:
             ended = (self._now_s(), time.process_time(), time.monotonic())
             spent = [1000 * (after - before) for before, after in zip(began, ended, strict=True)]
             if spent[2] > NOTED_MS:
-                place = self._seen.pop(self._began_s, "")
-                with self._file.open("a") as file:
-                    file.write(" ".join(f"{ms:.1f}" for ms in spent) + f" {place}\n")
+                self._write(spent, self._seen.pop(self._began_s, ""))
 
     def _look(self) -> None:
         """Note the place of a thread that has run for long without a turn of the loop."""
