@@ -1,6 +1,7 @@
 """The whole fleet at one instant, and what may be changed about it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import msgspec
@@ -202,22 +203,24 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         return evolve(self, revision=revision, **tables)
 
 
-# Every commit looks these up.
-_FIELDS = [(kind, kind.name, kind.deletions) for kind in Fleet.kinds]
+@cache
+def _fields(fleet: type[Fleet]) -> list[tuple[Kind, str, str]]:
+    """Return the tables of a kind of fleet with their fields of `Change`: commits look them up."""
+    return [(kind, kind.name, kind.deletions) for kind in fleet.kinds]
 
 
-def kinds_written(change: Change) -> list[Kind]:
+def kinds_written(fleet: Fleet, change: Change) -> list[Kind]:
     """Return the tables that `change` writes or deletes records of: one, for most changes."""
     return [
         kind
-        for kind, written, deleted in _FIELDS
+        for kind, written, deleted in _fields(type(fleet))
         if getattr(change, written) or getattr(change, deleted, ())
     ]
 
 
 def apply(fleet: Fleet, change: Change) -> Fleet:
     """Return `fleet` with `change` written into it, one revision later."""
-    written = {kind.name: kind.written(change) for kind in kinds_written(change)}
+    written = {kind.name: kind.written(change) for kind in kinds_written(fleet, change)}
     return fleet.with_records(fleet.revision + 1, written)
 
 

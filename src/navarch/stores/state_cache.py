@@ -54,7 +54,9 @@ class StateCache:
         newest = self.fleet.revision
         if based_on > newest or based_on < self._known_since:
             raise ConflictError(f"based on {based_on}, store is at {newest}")
-        claims = {name for kind in kinds_written(change) for name in kind.claims(change)}
+        claims = {
+            name for kind in kinds_written(self.fleet, change) for name in kind.claims(change)
+        }
         needed = claims.union(map(_members, change.guards))
         if not pending.isdisjoint(needed):
             names = ", ".join(sorted(pending & needed))
