@@ -163,6 +163,10 @@ def test_a_replica_of_an_older_version_follows_the_leader_but_never_leads(
     postgres.execute("UPDATE navarch_format SET number = 999", database.url)
     ids(database.table(), msgspec.structs.replace(TWO, term=store.term))
     until(table, ONE, "two")
+    view = table.round(ONE)
+    assert view is not None
+    assert "has format 999" in view.obstacle
+    assert "cannot lead; upgrade it" in view.obstacle
     store.close()
     for _ in range(3):
         assert standby._round() is None, "the lock is free, but the format is unknown"

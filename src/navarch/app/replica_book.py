@@ -99,6 +99,8 @@ class ReplicaBook:
             return
         self._problem = None
         if view is not None:
+            if view.obstacle and not (self.view and self.view.obstacle):
+                log.warning("replica.cannot_lead", reason=view.obstacle)
             self.view = view
             self._follow(view)
 

@@ -56,7 +56,8 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     """What a database holds about the servers that use it."""
 
     term: int
-    format: int
+    obstacle: str = ""
+    """Why this version cannot lead, if it cannot: the database has a format that it cannot read."""
     replicas: Sequence[Replica]
 
     @property

@@ -8,9 +8,15 @@ import msgspec
 import psycopg
 
 from navarch.core.errors import StoreAwayError
+from navarch.core.fleet import Fleet
 from navarch.ports.clock import Clock
 from navarch.ports.store import Replica, ReplicaView
-from navarch.stores.postgres import read_replicas, read_state, stored_format
+from navarch.stores.postgres import (
+    newest_format,
+    read_replicas,
+    read_state,
+    stored_format,
+)
 from navarch.stores.postgres_connection import Connection, PostgresAddress
 
 BEAT_S = 1.0
@@ -138,9 +144,19 @@ class PostgresReplicas:
         row = read_state(connection)
         return ReplicaView(
             term=row.term,
-            format=stored_format(connection),
+            obstacle=_obstacle(stored_format(connection)),
             replicas=read_replicas(connection),
         )
+
+
+def _obstacle(present: int) -> str:
+    newest = newest_format(Fleet.kinds)
+    if present <= newest:
+        return ""
+    return (
+        f"the database has format {present}, and this version reads formats up to {newest}: it "
+        "forwards to the leader and cannot lead; upgrade it"
+    )
 
 
 def _same(one: Replica, other: Replica) -> bool:
