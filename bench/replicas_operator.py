@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from random import Random
 from typing import TypeVar
@@ -62,6 +63,7 @@ class Operator:
         self._machines = machines
         self._random = Random(f"operator {seed}")
         self._cordoned: list[NodeId] = []
+        self._stopping = asyncio.Event()
         self.sizes = dict.fromkeys(POOLS, 0)
         """The size of each pool that was requested last."""
         self.ledger = Ledger()
@@ -72,10 +74,16 @@ class Operator:
             await way.client.close()
 
     async def run(self) -> None:
-        """Change something now and then, until cancelled."""
-        while True:
+        """Change something now and then, until stopped."""
+        while not self._stopping.is_set():
             await self._change()
-            await asyncio.sleep(self._random.uniform(*PAUSE_S))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._random.uniform(*PAUSE_S)):
+                    await self._stopping.wait()
+
+    def stop(self) -> None:
+        """End `run` after its present change: one that is cancelled may have an effect later."""
+        self._stopping.set()
 
     async def scale(self, pool: str, size: int) -> bool:
         """Set the size of a pool; return whether it was acknowledged."""

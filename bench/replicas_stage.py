@@ -284,8 +284,8 @@ async def play_schedule(cloud: Ec2Server, seed: int, logs: Path) -> Played:
         stage.probes.start()
         changing = asyncio.create_task(operator.run())
         await stage.play(schedule)
-        changing.cancel()
-        await asyncio.gather(changing, return_exceptions=True)
+        operator.stop()
+        await changing
         for pool in POOLS:
             # A size that the pool has already would leave no event.
             sizes = [size for size in (1, 2, 3, 4) if size != operator.sizes[pool]]
