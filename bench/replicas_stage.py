@@ -215,7 +215,8 @@ async def open_stage(cloud: Ec2Server, seed: int, logs: Path) -> AsyncIterator[S
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="navarch-replicas-")))
         stack.callback(_keep_logs, folder, logs)
         await asyncio.to_thread(cloud.reset)
-        databases = await asyncio.to_thread(DatabasePair)
+        # Not in a thread: one that is interrupted there would be left behind.
+        databases = DatabasePair()
         stack.callback(databases.close)
         stack.callback(databases.keep_logs, logs)
         stack.push_async_callback(databases.unwatch)
