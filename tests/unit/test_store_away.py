@@ -1,4 +1,4 @@
-"""What runs beside the controllers outlives a store that is away."""
+"""The start of a leader, and what runs beside its controllers, outlive a store that is away."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,16 +6,20 @@ from datetime import timedelta
 
 import pytest
 
+from navarch.app.leadership import AGAIN_S, record_policies, until_store_answers
 from navarch.app.telemetry import PauseWatch, TimeoutMigration
+from navarch.config.policy import default_policy
 from navarch.control.pools.ledger import Ledger
-from navarch.core.errors import StoreAwayError
+from navarch.core.errors import StoreAwayError, StoreError, SupersededError
 from navarch.core.fleet import Change, Fleet
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
+from navarch.health.policy.engine import compile_policies
 from navarch.ports.api import CostBy
 from navarch.service.agents import Timing
 from navarch.sim.kernel.clock import SimClock
 from navarch.sim.kernel.loop import SimLoop
+from navarch.stores.commit_queue import InDoubtError
 from navarch.stores.memory import MemoryStore
 from navarch.stores.telemetry import TelemetryTable
 
@@ -73,6 +77,51 @@ class PausedTable(TelemetryTable):
 
     def pulse(self) -> timedelta:
         return self._pauses.pop() if self._pauses else timedelta(0)
+
+
+class LostReply(MemoryStore):
+    """A store whose reply to the first commit is lost, with or without its effect."""
+
+    def __init__(self, *, written: bool) -> None:
+        super().__init__(Cluster(id="c", secret=b"x" * 32))
+        self._written = written
+        self._lost = False
+
+    async def commit(self, change: Change, *, based_on: int) -> Fleet:
+        if self._lost:
+            return await super().commit(change, based_on=based_on)
+        self._lost = True
+        if self._written:
+            await super().commit(change, based_on=based_on)
+        raise InDoubtError("the connection was lost")
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_leader_that_starts_while_the_database_goes_away_records_its_policies_once(
+    written: bool,
+) -> None:
+    async def story() -> None:
+        clock, store = SimClock(), LostReply(written=written)
+        policies = compile_policies(default_policy())
+        await until_store_answers(clock, lambda: record_policies(clock, store, policies))
+        kinds = [x.event.kind for x in await store.events()]
+        assert kinds == ["policy.loaded"]
+        assert clock.monotonic() == AGAIN_S
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(story())
+
+
+@pytest.mark.parametrize("error", [SupersededError("another leads"), StoreError("damaged")])
+def test_a_leader_that_starts_ends_for_every_other_reason(error: StoreError) -> None:
+    async def fail() -> None:
+        raise error
+
+    with (
+        asyncio.Runner(loop_factory=SimLoop) as runner,
+        pytest.raises(type(error), match=str(error)),
+    ):
+        runner.run(until_store_answers(SimClock(), fail))
 
 
 def test_a_pause_is_recorded_once_the_store_is_back() -> None:

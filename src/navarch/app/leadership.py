@@ -2,9 +2,10 @@
 
 import hashlib
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from functools import cache
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -22,6 +23,9 @@ from navarch.fleet.disruption.governor.common_cause import PolicyChange
 from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.clock import Clock
 from navarch.ports.store import DurableStore, StandbyStore, Store
+from navarch.stores.commit_queue import InDoubtError
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +75,23 @@ async def take_over(
             away = False
             if store is not None:
                 return store
+
+
+async def until_store_answers(clock: Clock, work: Callable[[], Awaitable[T]]) -> T:
+    """Return what `work` returns, repeated from its beginning while the database is away.
+
+    For the steps in which a server begins to lead: each of them may be repeated. Raises
+    SupersededError if another server leads meanwhile.
+    """
+    away = False
+    while True:
+        try:
+            return await work()
+        except (StoreAwayError, InDoubtError) as error:
+            if not away:
+                log.warning("server.store_away", reason=str(error))
+            away = True
+        await clock.sleep(AGAIN_S)
 
 
 class Leadership:

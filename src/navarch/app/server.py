@@ -50,6 +50,7 @@ from navarch.app.leadership import (
     load_policies,
     record_policies,
     take_over,
+    until_store_answers,
     wait_for_port,
 )
 from navarch.app.machine_setups import MachineSetups
@@ -325,13 +326,14 @@ class Server:
                 tasks.create_task(Leadership(self._clock, store).keep())
                 opened = await self._open(stack, site, store)
                 plane = self._plane = self._build(stack, tasks, opened)
-                await store.confirm()  # each part takes a while without a break
+                # Each part takes a while without a break.
+                await until_store_answers(self._clock, store.confirm)
                 doors = self._doors(stack, opened, plane)
                 desk = doors.desk
                 stack.callback(desk.flush)
                 seal = None if replica is None else replica.seal
                 answers = self._answers(site, opened, doors, plane, seal)
-                await store.confirm()
+                await until_store_answers(self._clock, store.confirm)
                 own = [] if ports else [self._ports(site, answers)]
                 ports = ports or own[0]
                 timeouts = self._timeouts = TimeoutMigration(
@@ -341,10 +343,12 @@ class Server:
                     timing=self._timing,
                     request_registrations=plane.agents.request_registrations,
                 )
-                await timeouts.adopt()
+                await until_store_answers(self._clock, timeouts.adopt)
                 links = [link_name(site.http, "http"), link_name(site.grpc, "grpc")]
                 plane.agents.note_links(links)
-                await self._put_pools(list(self._config.pools))
+                await until_store_answers(
+                    self._clock, lambda: self._put_pools(list(self._config.pools))
+                )
                 own_ports = (each.run() for each in own)
                 for work in (*own_ports, *self._work(opened, plane, doors, replica)):
                     tasks.create_task(work)
@@ -426,7 +430,9 @@ class Server:
         """Open what belongs to the state, once this process leads."""
         self._store = store
         site.place.remember(store.cluster.id)
-        self._policy_change = await record_policies(self._clock, store, self._policies)
+        self._policy_change = await until_store_answers(
+            self._clock, lambda: record_policies(self._clock, store, self._policies)
+        )
         known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
         snapshots = Snapshots(
             self._clock, self._data_dir, nodes=known, silence=self._timing().silence
