@@ -115,6 +115,7 @@ def test_a_leader_waits_for_a_database_that_is_away_and_ends_when_it_was_replace
             assert not keeping.done()
         store.error = SupersededError("another server has taken over")
         await clock.sleep(1)
+        assert keeping.done()
         with pytest.raises(SupersededError):
             await keeping
 
