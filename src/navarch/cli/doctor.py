@@ -18,7 +18,7 @@ from navarch.cli.commands import Command
 from navarch.cli.credentials import Credentials, as_environment, read_credentials
 from navarch.cli.environment import CliEnvironment
 from navarch.cli.errors import CommandError
-from navarch.cli.render.fleet_health import SILENT, render_store
+from navarch.cli.render.fleet_health import SILENT, render_replicas, render_store
 from navarch.cli.session import Session, with_session
 from navarch.core.access_token import TOKEN_CHARACTERS_MIN, TOKEN_REMEDY, too_short
 from navarch.core.errors import InvalidError, NavarchError
@@ -276,6 +276,7 @@ def _check_server(session: Session) -> Iterator[DoctorFinding]:
         yield DoctorFinding("server", FINE, f"{session.server} responds, clocks agree")
     if status.store is not None:
         yield _check_store(status.store)
+        yield from _check_replicas(status.store)
 
 
 def _check_store(store: StoreStatus) -> DoctorFinding:
@@ -283,10 +284,16 @@ def _check_store(store: StoreStatus) -> DoctorFinding:
     if store.answers_in > SLOW_STORE:
         remedy = "every decision waits for it; check its disk, its load and the network"
         return DoctorFinding("store", NOTE, f"{text}, which is slow", remedy)
-    if any(each.silent_for >= SILENT for each in store.replicas):
-        remedy = "a silent replica is paused or cut off from the database; restart it, or end it"
-        return DoctorFinding("store", NOTE, text, remedy)
     return DoctorFinding("store", FINE, text)
+
+
+def _check_replicas(store: StoreStatus) -> Iterator[DoctorFinding]:
+    remedy = "it is paused or cut off from the database; restart it, or end it"
+    for replica, text in zip(store.replicas, render_replicas(store.replicas), strict=True):
+        if replica.silent_for >= SILENT:
+            yield DoctorFinding("replica", NOTE, text, remedy)
+        else:
+            yield DoctorFinding("replica", FINE, text)
 
 
 def _check_ports() -> Iterator[DoctorFinding]:

@@ -177,7 +177,10 @@ def test_a_watch_at_one_replica_shows_a_change_made_at_another(site: ReplicaSite
 
 def test_the_cli_answers_at_a_replica_and_shows_the_leader(site: ReplicaSite) -> None:
     leader = f"127.0.0.1:{site.servers[0].port}"
-    site.servers[2].until(lambda: "3 replicas" in site.servers[2].navarch("status").stdout)
+    others = [f"127.0.0.1:{each.port} follows" for each in site.servers[1:]]
+    site.servers[2].until(
+        lambda: all(x in site.servers[2].navarch("status").stdout for x in others)
+    )
     for command in ("status", "doctor"):
         shown = site.servers[2].navarch(command).stdout
         assert f"{leader} leads" in shown

@@ -250,32 +250,35 @@ def render_status(status: FleetStatus, canvas: Canvas) -> str:
     if status.recent:
         parts.append(render_recent(status.recent, canvas))
     if status.store is not None:
-        parts.append(f"Store: {render_store(status.store)}")
+        lines = [f"Store: {render_store(status.store)}"]
+        if status.store.replicas:
+            lines += [
+                "Replicas:",
+                *(f"  {each}" for each in render_replicas(status.store.replicas)),
+            ]
+        parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def render_store(store: StoreStatus) -> str:
-    """Return what holds the fleet, how large it is, and which servers follow it."""
+    """Return what holds the fleet, how large it is, and which servers stand by for it."""
     words = [f"{store.kind} at {printable(store.place)}" if store.place else store.kind]
     if store.bytes:
         words.append(f"{store.bytes / 1e6:.1f} MB")
     words.append(f"answers in {store.answers_in.total_seconds() * 1e3:.0f} ms")
-    if store.replicas:
-        words.append(_replicas(store.replicas))
-    elif store.standbys:
+    if store.standbys and not store.replicas:
         behind = max(store.standbys)
         lag = f", {count(behind, 'revision')} behind" if behind else ""
         words.append(f"{count(len(store.standbys), 'server')} on standby{lag}")
     return ", ".join(words)
 
 
-def _replicas(replicas: Sequence[ReplicaStatus]) -> str:
-    """Return how many servers answer, which one leads, and what is wrong with the others."""
-    shown = (
+def render_replicas(replicas: Sequence[ReplicaStatus]) -> list[str]:
+    """Return a line for each server that answers: whether it leads, and what is wrong with it."""
+    return [
         f"{printable(each.address)} {', '.join(_replica_facts(each, replicas))}"
         for each in replicas
-    )
-    return f"{count(len(replicas), 'replica')}: {'; '.join(shown)}"
+    ]
 
 
 def _replica_facts(replica: ReplicaStatus, among: Sequence[ReplicaStatus]) -> Iterator[str]:
