@@ -28,7 +28,7 @@ pytestmark = [
 
 WRITERS = 6
 CONFIG = """
-server: {{external_address: "https://navarch.example.com"}}
+server: {{external_address: "https://navarch.example.com", agent_index: true}}
 providers:
   work:
     {{type: aws, region: us-east-1, regions: [us-east-1], endpoint: "{url}", machines_per_call: 1}}
