@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "count-walk"
-FUNCTIONS_MAX = 1006
+FUNCTIONS_MAX = 1042
 """A commit that raises the bound names the feature.
 
 `scripts/count-walk --list` prints the functions.
