@@ -83,8 +83,8 @@ class Writer:
     def run(self, stop: Event) -> None:
         size = 0
         while not stop.is_set():
-            # Three sizes: also the step after one that was not carried out is a change.
-            size = (size + 1) % 3
+            # Four sizes: also the step after two that were not carried out is a change.
+            size = (size + 1) % 4
             reason = f"writer {self.number} step {len(self.answers)}"
             body = json.dumps({"nodes": size, "reason": reason}).encode()
             path = f"/v1/pools/w{self.number}:scale"
