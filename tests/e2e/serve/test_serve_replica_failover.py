@@ -168,6 +168,8 @@ def test_no_heartbeat_that_was_acknowledged_is_lost_when_the_leader_stops(
         assert post(first, "/v1/agent/register", registration, "application/json") == 200
     stop = Event()
 
+    answered = set[int]()
+
     def beat(number: int) -> Counter[str]:
         form, node = FORMS[number], f"host-{number}"
         registration = json.dumps({"node": node}).encode()
@@ -181,6 +183,7 @@ def test_no_heartbeat_that_was_acknowledged_is_lost_when_the_leader_stops(
                 server = others[number % 2]
                 continue
             counts[str(status)] += 1
+            answered.add(number)
             if status == 404:
                 # The new leader asks each agent to register again, with what it has found.
                 post(server, "/v1/agent/register", registration, "application/json")
@@ -188,7 +191,7 @@ def test_no_heartbeat_that_was_acknowledged_is_lost_when_the_leader_stops(
 
     with ThreadPoolExecutor(4) as threads:
         running: list[Future[Counter[str]]] = [threads.submit(beat, n) for n in range(4)]
-        time.sleep(0.5)
+        until(lambda: len(answered) == 4)
         assert first.stop() == 0
         leader = site.leader(others)
         stop.set()
