@@ -188,7 +188,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _PROBE = "probe"
 _PROBE_BYTES = 64 * 1024
 _NUMBERED = ("stream", "health", "metrics", "evidence")
-"""The files whose records are numbered within the stream of reports."""
+"""The files with records that are numbered within the stream of reports."""
 
 
 class DetachedDisk(MemoryDisk):

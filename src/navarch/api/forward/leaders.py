@@ -48,7 +48,7 @@ class UnansweredError(NavarchError):
 
 
 class Leaders:
-    """Who leads, as far as this replica has learned."""
+    """The leader, by the last report that this replica has read."""
 
     def __init__(self) -> None:
         self.current: Leader | None = None

@@ -43,7 +43,7 @@ error without it may be one of the connection."""
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Lets a handler run only for an authenticated caller who may make the call."""
+    """Lets a handler run only for an authenticated caller with a role for the call."""
 
     def __init__(
         self,
