@@ -143,7 +143,7 @@ def test_held_writes_succeed_on_the_next_leader_and_none_is_carried_out_twice(
     answers = {reason: status for w in writers for reason, status in w.answers.items()}
     assert set(answers.values()) <= {200, 503}, Counter(answers.values())
     unknown = [reason for reason, status in answers.items() if status == 503]
-    # Each writer sends one request at a time, so at most one of each was on its way, and the next
+    # Each writer sends one request at a time, so at most one of each was on its way; the next
     # one may meet a connection that the process has not closed yet while it is killed.
     assert len(unknown) <= (0 if how is signal.SIGTERM else 2 * WRITERS), unknown
     done = reasons(leader)

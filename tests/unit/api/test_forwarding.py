@@ -34,7 +34,10 @@ Answer = Callable[[bytes], bytes | None]
 class ScriptedLeader:
     """A server that keeps each request and answers as it is told."""
 
-    def __init__(self, *answers: bytes | None, then: bytes | None = OK) -> None:
+    def __init__(self, *answers: bytes | None, then: bytes | None = OK, together: int = 1) -> None:
+        """It answers nothing before that many requests have arrived `together`."""
+        self._together = together
+        self._arrived = asyncio.Event()
         self.received: list[bytes] = []
         self.asked = asyncio.Event()
         self._answers = list(answers)
@@ -51,6 +54,9 @@ class ScriptedLeader:
                 body = await reader.readexactly(int(length[0].split()[1])) if length else b""
                 self.received.append(head + body)
                 self.asked.set()
+                if len(self.received) >= self._together:
+                    self._arrived.set()
+                await self._arrived.wait()
                 answer = self._answers.pop(0) if self._answers else self._then
                 if answer is None:
                     return
@@ -262,6 +268,21 @@ def test_connections_to_the_leader_are_used_again() -> None:
         for _ in range(5):
             assert (await found.ask(SCALE)).endswith(b"ok")
         assert (leader.connections, len(leader.received)) == (1, 5)
+
+    run(story)
+
+
+def test_once_a_connection_has_ended_none_of_the_others_is_used() -> None:
+    """A process that is killed does not close all of its connections at the same moment."""
+
+    async def story(found: Replica) -> None:
+        leader = ScriptedLeader(OK, OK, None, together=2)
+        await found.lead(leader, 1)
+        await asyncio.gather(found.ask(SCALE), found.ask(SCALE))
+        assert leader.connections == 2
+        assert b"is not known" in await found.ask(SCALE)
+        assert (await found.ask(SCALE)).endswith(b"ok")
+        assert leader.connections == 3
 
     run(story)
 

@@ -158,6 +158,8 @@ class ForwardingApp:
                 whole = await _whole(response)
             except UnansweredError:
                 sent.end()
+                # A leader that is killed closes its connections one after another.
+                self._link.close()
                 if not is_repeatable(scope):
                     raise
                 continue
